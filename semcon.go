@@ -11,6 +11,7 @@
 package semcon
 
 import (
+	"context"
 	"fmt"
 	"image"
 	"sync"
@@ -22,6 +23,7 @@ import (
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/weights"
+	"github.com/semcon/semcon/sccore/weights/hub"
 )
 
 // ViT is a vision transformer with its weights, ready to run. Its fields may be set between two calls of [ViT.Features].
@@ -53,10 +55,14 @@ func (f Features) Patch(row, column int) []float32 {
 // engine is the process's own: two of them would share no memory.
 var engine = sync.OnceValues(func() (compute.Backend, error) { return backend.Open() })
 
-// Open reads a transformer from a file of weights. A key that is not understood is an error; those that match a pattern of ignore, with * for any text, are
+// Open reads a transformer from a file of weights, or from what [hub.Locate] finds by a name such as facebook/dino-vits16. A key that is not understood is an error; those that match a pattern of ignore, with * for any text, are
 // left out. It runs on XLA if the plugin is installed ("semcon lab --setup-only"), and else on the pure-Go engine;
 // $GOMLX_BACKEND chooses. The error is one line that names the file.
 func Open(file string, ignore ...string) (*ViT, error) {
+	file, err := hub.Locate(context.Background(), file, hub.Watch{})
+	if err != nil {
+		return nil, err
+	}
 	read, err := weights.ReadViT(file, encoder.ViT{}, "", ignore...)
 	if err != nil {
 		return nil, err

@@ -3,9 +3,12 @@ package fetch
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,13 +19,35 @@ import (
 // stallLimit is how long a server may be silent before a download gives up. Tests shorten it.
 var stallLimit = time.Minute
 
-// maxArchive bounds a download in bytes, far above the archives that are known. Tests shorten it.
-var maxArchive int64 = 1 << 30
+// File is a file on a server, and where it is kept.
+type File struct {
+	Address, Path string
+	Token         string                  // Of an account on the server of the address; empty for none.
+	Most          int64                   // The server may send at most so many bytes.
+	Digest        func() hash.Hash        // The hash function of Want.
+	Want          string                  // The published digest, in hexadecimal digits.
+	Progress      func(done, total int64) // Called as bytes arrive; total is 0 if the server does not send it. Nil for nothing.
+}
 
-// download gets a file. Until it is complete, the received bytes are in a .part file beside it, and a .version file names the version on
-// the server that they belong to. Without a .version file, or if the server names no versions, the download starts again.
-func download(ctx context.Context, address, file string, progress func(done, total int64)) error {
-	part, version := file+".part", file+".version"
+// Get downloads the file unless it is there, and compares it with its digest. A file with another digest is removed. Until the file is complete, the received
+// bytes are in a .part file beside it, and a .version file names the version on the server that they belong to; the next call resumes if the server supports it.
+// Without a .version file, or if the server names no versions, the download starts again. The error is one line that names the address or the file.
+func (f File) Get(ctx context.Context) error {
+	if f.Progress == nil {
+		f.Progress = func(done, total int64) {}
+	}
+	_, err := os.Stat(f.Path)
+	if err == nil {
+		return f.check(f.Path)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return f.download(ctx)
+}
+
+func (f File) download(ctx context.Context) error {
+	address, part, version := f.Address, f.Path+".part", f.Path+".version"
 	var have int64
 	validator, err := os.ReadFile(version)
 	if info, statErr := os.Stat(part); statErr == nil && err == nil && len(validator) > 0 {
@@ -40,6 +65,9 @@ func download(ctx context.Context, address, file string, progress func(done, tot
 		return fail(err)
 	}
 	request.Header.Set("Accept-Encoding", "identity") // The digest is that of the stored file.
+	if f.Token != "" {
+		request.Header.Set("Authorization", "Bearer "+f.Token) // A redirect to another server does not get it.
+	}
 	if have > 0 {
 		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", have))
 		request.Header.Set("If-Range", string(validator))
@@ -59,7 +87,7 @@ func download(ctx context.Context, address, file string, progress func(done, tot
 		}
 	case status == http.StatusPartialContent && have > 0 && strings.HasPrefix(contentRange, fmt.Sprintf("bytes %d-", have)):
 	case status == http.StatusRequestedRangeNotSatisfiable && have > 0 && contentRange == fmt.Sprintf("bytes */%d", have):
-		return keep(part, version, file) // The part was complete but not yet renamed.
+		return f.keep(part, version) // The part was complete but not yet renamed.
 	case status == http.StatusPartialContent || status == http.StatusRequestedRangeNotSatisfiable:
 		if have == 0 {
 			return fail(fmt.Errorf("unexpected status %s", response.Status))
@@ -67,7 +95,7 @@ func download(ctx context.Context, address, file string, progress func(done, tot
 		if err := os.Remove(version); err != nil {
 			return err
 		}
-		return download(ctx, address, file, progress) // Without the part.
+		return f.download(ctx) // Without the part.
 	default:
 		return fail(errors.New(response.Status))
 	}
@@ -82,24 +110,24 @@ func download(ctx context.Context, address, file string, progress func(done, tot
 	}
 	body := &watchedReader{in: response.Body, done: have, seen: func(done int64) {
 		stalled.Reset(stallLimit)
-		progress(done, total)
+		f.Progress(done, total)
 	}}
-	progress(have, total)
-	if total > maxArchive {
-		return fail(errors.Join(fmt.Errorf("has %d bytes, want at most %d", total, maxArchive), out.Close()))
+	f.Progress(have, total)
+	if total > f.Most {
+		return fail(errors.Join(fmt.Errorf("has %d bytes, want at most %d", total, f.Most), out.Close()))
 	}
-	_, err = io.Copy(out, io.LimitReader(body, maxArchive-have))
+	_, err = io.Copy(out, io.LimitReader(body, f.Most-have+1))
 	err = cmp.Or(err, out.Sync(), out.Close())
-	if err == nil && body.err == nil && body.done >= maxArchive {
+	if err == nil && body.err == nil && body.done > f.Most {
 		os.Remove(part)
-		return fail(fmt.Errorf("sends more than %d bytes", maxArchive))
+		return fail(fmt.Errorf("sends more than %d bytes", f.Most))
 	}
 	if body.err != nil {
 		return fail(fmt.Errorf("stopped at byte %d, the next call resumes there: %w", body.done, whyStopped(ctx, body.err)))
 	} else if err != nil {
 		return err
 	}
-	return keep(part, version, file)
+	return f.keep(part, version)
 }
 
 // restart empties the part and writes its version: a strong entity tag, or else a date (RFC 9110, section 13.1.5). The order of the writes
@@ -118,12 +146,29 @@ func restart(part, version string, header http.Header) error {
 	return os.WriteFile(version, []byte(validator), 0o666)
 }
 
-// keep renames a complete part.
-func keep(part, version, file string) error {
-	if err := os.Rename(part, file); err != nil {
+// keep renames a complete part that has the digest.
+func (f File) keep(part, version string) error {
+	if err := f.check(part); err != nil {
+		return cmp.Or(os.RemoveAll(version), err)
+	}
+	return cmp.Or(os.Rename(part, f.Path), os.RemoveAll(version))
+}
+
+// check compares a file with the published digest and removes it if they differ.
+func (f File) check(path string) error {
+	in, err := os.Open(path)
+	if err != nil {
 		return err
 	}
-	return os.RemoveAll(version)
+	defer in.Close()
+	digest := f.Digest()
+	if _, err := io.Copy(digest, in); err != nil {
+		return fmt.Errorf("%s: %w", path, reason(err))
+	}
+	if got := hex.EncodeToString(digest.Sum(nil)); got != f.Want {
+		return cmp.Or(os.Remove(path), fmt.Errorf("%s: digest %s, want %s: removed", f.Path, got, f.Want))
+	}
+	return nil
 }
 
 // whyStopped returns why a request ended, without the address.

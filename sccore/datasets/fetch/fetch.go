@@ -10,7 +10,6 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/md5"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -118,25 +117,12 @@ func (a archive) fetch(ctx context.Context, dir string, options Options) error {
 			return complete(found)
 		}
 	}
-	file := filepath.Join(home, a.file)
-	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		base := options.BaseURL
-		if base == "" {
-			base = OfficialURL
-		}
-		address, err := url.JoinPath(base, a.file)
-		if err != nil {
-			return fmt.Errorf("address %q: %w", base, err)
-		}
-		progress := options.Progress
-		if progress == nil {
-			progress = func(done, total int64) {}
-		}
-		if err := download(ctx, address, file, progress); err != nil {
-			return err
-		}
+	address, err := url.JoinPath(cmp.Or(options.BaseURL, OfficialURL), a.file)
+	if err != nil {
+		return fmt.Errorf("address %q: %w", options.BaseURL, err)
 	}
-	if err := checkMD5(file, a.md5); err != nil {
+	file := filepath.Join(home, a.file)
+	if err := (File{Address: address, Path: file, Most: maxArchive, Digest: md5.New, Want: a.md5, Progress: options.Progress}).Get(ctx); err != nil {
 		return err
 	}
 	if err := a.unpack(file, home); err != nil {
@@ -158,26 +144,6 @@ func complete(found []datasets.Status) error {
 	return nil
 }
 
-// checkMD5 compares a file with its published digest and removes the file if they differ.
-func checkMD5(file, want string) error {
-	in, err := os.Open(file)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	digest := md5.New()
-	if _, err := io.Copy(digest, in); err != nil {
-		return fmt.Errorf("%s: %w", file, reason(err))
-	}
-	if got := hex.EncodeToString(digest.Sum(nil)); got != want {
-		if err := os.Remove(file); err != nil {
-			return err
-		}
-		return fmt.Errorf("%s: MD5 digest %s, want %s: removed", file, got, want)
-	}
-	return nil
-}
-
 // reason strips the path from an error; the caller names the path.
 func reason(err error) error {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
@@ -185,6 +151,9 @@ func reason(err error) error {
 	}
 	return err
 }
+
+// maxArchive bounds a download in bytes, far above the archives that are known. Tests shorten it.
+var maxArchive int64 = 1 << 30
 
 // maxUnpackedBytes is more than any archive of CIFAR holds.
 const maxUnpackedBytes = 1 << 30

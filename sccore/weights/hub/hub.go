@@ -1,0 +1,300 @@
+// Package hub finds weights by the names that people use: a file, a folder that holds one, or a repository of the Hugging Face Hub.
+//
+// In go names such as facebook/dino-vits16, timm/vit_small_patch16_224.dino@REVISION or hf://OWNER/NAME@REVISION/FOLDER/FILE.pth. Out come paths of files in the cache that Python's
+// huggingface_hub shares. HF_HOME and HF_HUB_CACHE move it, HF_TOKEN opens gated repositories, HF_HUB_OFFLINE=1 takes what the cache has, HF_ENDPOINT names a mirror.
+package hub
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/go-huggingface/hub"
+	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/internal/filelock"
+	"github.com/semcon/semcon/sccore/datasets/fetch"
+	"github.com/semcon/semcon/sccore/weights"
+)
+
+// Watch is told about a download. The zero value is told nothing.
+type Watch struct {
+	Progress func(file string, done, total int64) // Called as bytes of a file arrive.
+	Licence  func(name, licence string)           // Called once when a repository's weights have come.
+}
+
+// repositoryName is an owner and a name, with a revision.
+var repositoryName = regexp.MustCompile(`^([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:@([\w.][\w./-]*))?$`)
+
+// fileName is the same with a file, as fsspec writes it.
+var fileName = regexp.MustCompile(`^hf://([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:@([\w.][\w.-]*))?/(.+)$`)
+
+// weightFiles are the files that a repository or folder may hold weights in, the first of them that is there counts.
+var weightFiles = []string{weights.ModelFile, weights.ModelFile + ".index.json", "pytorch_model.bin"}
+
+// besides are the files beside weights that say how to read them and how images are prepared.
+var besides = []string{"config.json", "preprocessor_config.json"}
+
+// Locate returns the path of the weights that name means: a file as it is, the file of weights in a folder, that of a repository OWNER/NAME or
+// OWNER/NAME@REVISION of the Hugging Face Hub, or the file hf://OWNER/NAME@REVISION/PATH there. It is downloaded unless the cache has it. A file that exists goes
+// before a repository of its name. The content of each downloaded file is compared with the digest that the Hub states. The error is one line that names what could
+// not be found or read.
+func Locate(ctx context.Context, name string, watch Watch) (string, error) {
+	info, err := os.Stat(name)
+	if err == nil && info.IsDir() {
+		return inFolder(name)
+	}
+	file := ""
+	match := fileName.FindStringSubmatch(name)
+	if match != nil {
+		file = match[3]
+	} else if match = repositoryName.FindStringSubmatch(name); err == nil || match == nil || slices.Contains(extensions, filepath.Ext(name)) {
+		return name, nil // Whoever reads it says what is wrong with it.
+	}
+	path, err := fromHub(ctx, match[1], cmp.Or(match[2], "main"), file, watch)
+	if err != nil && file == "" {
+		err = fmt.Errorf("no such file, and from the Hugging Face Hub: %w", err)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	return path, nil
+}
+
+// extensions are those of files of weights.
+var extensions = []string{".safetensors", ".json", ".pth", ".pt", ".bin", ".ckpt", ".tar"}
+
+// inFolder returns the file of weights in a folder, which may be a repository's in the cache.
+func inFolder(folder string) (string, error) {
+	if _, err := os.Stat(filepath.Join(folder, "snapshots")); err == nil {
+		return cached(folder, "main", "")
+	}
+	for _, file := range weightFiles {
+		if _, err := os.Stat(filepath.Join(folder, file)); err == nil {
+			return filepath.Join(folder, file), nil
+		}
+	}
+	return "", fmt.Errorf("%s: the folder has none of %s", folder, strings.Join(weightFiles, ", "))
+}
+
+// cacheFolder is the folder of repositories, as huggingface_hub chooses it.
+func cacheFolder() string {
+	if folder := os.Getenv("HF_HUB_CACHE"); folder != "" {
+		return folder
+	}
+	if home := os.Getenv("HF_HOME"); home != "" {
+		return filepath.Join(home, "hub")
+	}
+	return hub.DefaultCacheDir()
+}
+
+// token returns the token of the user's account: that of HF_TOKEN, or of the file that "huggingface-cli login" writes.
+func token() string {
+	if token := os.Getenv("HF_TOKEN"); token != "" {
+		return token
+	}
+	content, _ := os.ReadFile(cmp.Or(os.Getenv("HF_TOKEN_PATH"), filepath.Join(filepath.Dir(cacheFolder()), "token")))
+	return strings.TrimSpace(string(content))
+}
+
+// offline reports whether HF_HUB_OFFLINE forbids the network.
+func offline() bool {
+	return slices.Contains([]string{"1", "true", "yes", "on"}, strings.ToLower(os.Getenv("HF_HUB_OFFLINE")))
+}
+
+// cached returns a file that the cache has of a repository, whose folder is given, at a revision; without the file's name that of its weights.
+func cached(folder, revision, file string) (string, error) {
+	commit, err := os.ReadFile(filepath.Join(folder, "refs", filepath.FromSlash(revision)))
+	if err != nil {
+		commit = []byte(revision)
+	}
+	snapshot := filepath.Join(folder, "snapshots", strings.TrimSpace(string(commit)))
+	if _, err := os.Stat(snapshot); err != nil || len(commit) == 0 {
+		return "", fmt.Errorf("the cache %s has no revision %s", folder, revision)
+	}
+	if file == "" {
+		return inFolder(snapshot)
+	}
+	path := filepath.Join(snapshot, filepath.FromSlash(file))
+	_, err = os.Stat(path)
+	return path, err
+}
+
+// fromHub downloads what the cache lacks of a repository's weights, or of a file of it, and returns the path.
+func fromHub(ctx context.Context, id, revision, file string, watch Watch) (string, error) {
+	if !filepath.IsLocal(filepath.FromSlash(revision)) || file != "" && !filepath.IsLocal(filepath.FromSlash(file)) {
+		return "", fmt.Errorf("revision %q or file %q leads out of the repository", revision, file)
+	}
+	folder := filepath.Join(cacheFolder(), "models--"+strings.ReplaceAll(id, "/", "--"))
+	if offline() {
+		path, err := cached(folder, revision, file)
+		if err != nil {
+			return "", fmt.Errorf("%w, and HF_HUB_OFFLINE is set", err)
+		}
+		return path, nil
+	}
+	repo := hub.New(id).WithRevision(revision).WithAuth(token()).WithCacheDir(cacheFolder())
+	repo.Verbosity = 0
+	if err := readInfo(ctx, repo); err != nil {
+		if path, cacheErr := cached(folder, revision, file); cacheErr == nil && ctx.Err() == nil {
+			return path, nil // As without the network.
+		}
+		return "", err
+	}
+	info := repo.Info()
+	if info.CommitHash == "" || !filepath.IsLocal(info.CommitHash) || filepath.Base(info.CommitHash) != info.CommitHash {
+		return "", fmt.Errorf("the answer has no commit, %.80q", info.CommitHash)
+	}
+	has := func(name string) bool {
+		return slices.ContainsFunc(info.Siblings, func(f *hub.FileInfo) bool { return f.Name == name })
+	}
+	if at := slices.IndexFunc(weightFiles, has); file == "" && at >= 0 {
+		file = weightFiles[at]
+	} else if file == "" {
+		return "", fmt.Errorf("the repository has none of %s; hf://%s/FILE names another", strings.Join(weightFiles, ", "), id)
+	}
+	unlock, _, err := lock(ctx, folder)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	came := false
+	get := func(name string) (string, error) {
+		i := slices.IndexFunc(info.Siblings, func(f *hub.FileInfo) bool { return f.Name == name })
+		if i < 0 {
+			return "", fmt.Errorf("the repository has no %s", name)
+		}
+		located, downloaded, err := getFile(ctx, repo, folder, info.CommitHash, info.Siblings[i], watch)
+		came = came || downloaded
+		return located, err
+	}
+	for _, name := range besides {
+		if name = path.Join(path.Dir(file), name); has(name) {
+			if _, err := get(name); err != nil {
+				return "", err
+			}
+		}
+	}
+	located, err := get(file)
+	if err != nil {
+		return "", err
+	}
+	shards, err := weights.Files(located)
+	for _, shard := range shards[min(1, len(shards)):] {
+		if _, err := get(path.Join(path.Dir(file), filepath.Base(shard))); err != nil {
+			return "", err
+		}
+	}
+	if err == nil {
+		err = writeRef(folder, revision, info.CommitHash)
+	}
+	if err == nil && came && watch.Licence != nil {
+		licence := "of no stated licence"
+		if info.CardData != nil && info.CardData.License != "" {
+			licence = info.CardData.License
+		}
+		watch.Licence(id, licence)
+	}
+	return located, err
+}
+
+// lock keeps other processes of this program out of a repository's folder, which it makes.
+func lock(ctx context.Context, folder string) (unlock func(), waited bool, err error) {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return nil, false, err
+	}
+	return filelock.Wait(ctx, filepath.Join(folder, ".semcon.lock"), nil)
+}
+
+// readInfo asks the Hub for a repository's files.
+func readInfo(ctx context.Context, repo *hub.Repo) error {
+	answer := make(chan error, 1)
+	go func() { answer <- repo.DownloadInfo(true) }()
+	var err error
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err = <-answer:
+	}
+	switch text := fmt.Sprint(err); {
+	case err == nil:
+		return nil
+	case strings.Contains(text, "code 401"), strings.Contains(text, "code 403"):
+		return errors.New("there is no such public repository, or it is gated: accept its terms on its page and set HF_TOKEN")
+	case strings.Contains(text, "code 404"):
+		return errors.New("there is no such repository or revision")
+	}
+	if broken, ok := errors.AsType[*url.Error](err); ok {
+		return broken
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return errors.New(line)
+}
+
+// getFile puts a file of a repository into its folder of the cache, by its digest, and links to it from the folder of the commit.
+func getFile(ctx context.Context, repo *hub.Repo, folder, commit string, info *hub.FileInfo, watch Watch) (link string, downloaded bool, err error) {
+	link = filepath.Join(folder, "snapshots", commit, filepath.FromSlash(info.Name))
+	if _, err := os.Stat(link); err == nil {
+		return link, false, nil
+	}
+	address, err := repo.FileURL(info.Name)
+	if err != nil {
+		return "", false, err
+	}
+	// Git identifies a small file by the SHA-1 of its length and its content.
+	file := fetch.File{Address: address, Token: token(), Most: info.Size, Want: info.BlobID, Digest: func() hash.Hash {
+		digest := sha1.New()
+		fmt.Fprintf(digest, "blob %d\x00", info.Size)
+		return digest
+	}}
+	if info.LFS != nil {
+		file.Want, file.Most, file.Digest = info.LFS.SHA256, info.LFS.Size, sha256.New
+	}
+	if !regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`).MatchString(file.Want) {
+		return "", false, fmt.Errorf("%s: the Hub states no digest", info.Name)
+	}
+	file.Path = filepath.Join(folder, "blobs", file.Want)
+	for _, needed := range []string{filepath.Dir(file.Path), filepath.Dir(link)} {
+		if err := os.MkdirAll(needed, 0o755); err != nil {
+			return "", false, err
+		}
+	}
+	if _, err := os.Stat(file.Path); errors.Is(err, fs.ErrNotExist) {
+		if watch.Progress != nil {
+			file.Progress = func(done, total int64) { watch.Progress(info.Name, done, cmp.Or(total, file.Most)) }
+		}
+		if err := file.Get(ctx); err != nil {
+			return "", false, fmt.Errorf("%s: %w", info.Name, err)
+		}
+		downloaded = true
+	}
+	target, err := filepath.Rel(filepath.Dir(link), file.Path)
+	if err != nil {
+		return "", false, err
+	}
+	os.Remove(link) // A link to what is gone.
+	return link, downloaded, os.Symlink(target, link)
+}
+
+// writeRef writes which commit a revision is, for use without the network.
+func writeRef(folder, revision, commit string) error {
+	if revision == commit {
+		return nil
+	}
+	file := filepath.Join(folder, "refs", filepath.FromSlash(revision))
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return atomicfile.WriteBytes(file, []byte(commit))
+}

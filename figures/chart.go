@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/semcon/semcon/analysis/stats"
 	"gonum.org/v1/plot"
@@ -31,10 +32,11 @@ type panel struct {
 	legend []legendEntry
 	ticks  plot.Ticker // Of the x axis; nil for as many as have room.
 	xs, ys extent
+	seeds  bool // There are dots of seeds.
 }
 
-// newPanel returns a panel with the axes, fonts and grid of every figure. Its name stands above it.
-func newPanel(name, x, y string) *panel {
+// newPanel returns a panel with the axes, fonts and grid of every figure.
+func newPanel(x, y string) *panel {
 	p := &panel{Plot: plot.New(), xs: newExtent(), ys: newExtent()}
 	p.BackgroundColor = nil
 	p.X.Label.Text, p.Y.Label.Text = x, y
@@ -45,7 +47,6 @@ func newPanel(name, x, y string) *panel {
 		axis.Tick.Length = 4
 		axis.Tick.Marker = plot.TickerFunc(niceTicks)
 	}
-	p.Title.Text, p.Title.TextStyle, p.Title.Padding = name, sans(textSize, true, draw.XCenter, draw.YTop), 4
 	grid := plotter.NewGrid()
 	grid.Vertical.Width = 0
 	grid.Horizontal.Color = lightGrey
@@ -53,14 +54,26 @@ func newPanel(name, x, y string) *panel {
 	return p
 }
 
-// named labels the x axis with names at 0, 1, 2 and so on.
-func (p *panel) named(names []string) {
+// named labels the x axis with names at 0, 1, 2 and so on. If they do not fit into the room, they are upright, and it returns how much higher the panel must be.
+func (p *panel) named(names []string, room vg.Length) (higher vg.Length) {
 	var ticks plot.ConstantTicks
+	widest := vg.Length(0)
 	for i, name := range names {
+		name = strings.ReplaceAll(name, "+", " + ")
 		ticks = append(ticks, plot.Tick{Value: float64(i), Label: name})
+		widest = max(widest, p.X.Tick.Label.Width(name)+8)
+	}
+	if names == nil {
+		return 0
 	}
 	p.ticks = ticks
-	p.X.Min, p.X.Max = -0.5, float64(max(len(names), 1))-0.5
+	p.xs.add(-0.4, float64(len(names))-0.6)
+	if widest*vg.Length(len(names)) <= room {
+		return 0
+	}
+	p.X.Tick.Label.Rotation = math.Pi / 2
+	p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = draw.XRight, draw.YCenter
+	return widest
 }
 
 // cover widens the ranges by points.
@@ -85,33 +98,68 @@ func (p *panel) mark(style draw.GlyphStyle, points ...plotter.XY) {
 	p.cover(points...)
 }
 
-// bar draws a vertical bar around a point, from low to high, if these are numbers.
-func (p *panel) bar(style draw.LineStyle, cap float64, at plotter.XY, low, high float64) {
-	if isFinite(low) && isFinite(high) {
+// spread draws the bars of a series with the values of seeds, and a faint dot for each value left of a bar of ± sd. shift is how far the series is moved sideways.
+func (p *panel) spread(s Series, l look, shift float64) {
+	style := draw.LineStyle{Color: l.colour(), Width: vg.Points(1.2)}
+	for i, values := range s.Values {
+		y := stats.MeanInterval(values)
+		at, low, high := plotter.XY{X: s.X[i] + shift, Y: y.Mean}, y.Mean-y.SD, y.Mean+y.SD
+		if s.Bars == Intervals {
+			low, high = y.Low, y.High
+		}
+		if s.Bars == NoBars || notFinite(at) || !isFinite(low) {
+			continue
+		}
+		if s.XValues != nil {
+			x := stats.MeanInterval(s.XValues[i])
+			p.Add(&plotter.XErrorBars{XYs: plotter.XYs{at}, XErrors: plotter.XErrors{{Low: x.SD, High: x.SD}}, LineStyle: style})
+			p.xs.add(x.Mean-x.SD, x.Mean+x.SD)
+		} else if s.Bars == Deviations {
+			dots := seedDots{style: seedDot(style.Color)}
+			for _, value := range values {
+				dots.at = append(dots.at, plotter.XY{X: at.X, Y: value})
+			}
+			p.Add(dots)
+			p.cover(dots.at...)
+			p.seeds = true
+		}
 		errors := plotter.YErrors{{Low: at.Y - low, High: high - at.Y}}
-		p.Add(&plotter.YErrorBars{XYs: plotter.XYs{at}, YErrors: errors, LineStyle: style, CapWidth: vg.Points(cap)})
+		p.Add(&plotter.YErrorBars{XYs: plotter.XYs{at}, YErrors: errors, LineStyle: style, CapWidth: vg.Points(5)})
 		p.ys.add(low, high)
 	}
 }
 
-// cell draws ours at x, a filled marker with a bar of ± sd, beside it a faint dot per seed at seeds, and at paper the paper's number as a hollow marker.
-func (p *panel) cell(c Cell, x, seeds, paper float64, ours, printed look) {
-	if mean := stats.MeanInterval(c.Ours); isFinite(mean.Mean) {
-		if len(c.Ours) > 1 {
-			for _, value := range c.Ours {
-				p.mark(seedDot(ours.colour()), plotter.XY{X: seeds, Y: value})
-			}
-			p.bar(draw.LineStyle{Color: ours.colour(), Width: vg.Points(1.3)}, 6, plotter.XY{X: x, Y: mean.Mean}, mean.Mean-mean.SD, mean.Mean+mean.SD)
+// label writes the labels of a series beside its points.
+func (p *panel) label(s Series) {
+	style := []draw.TextStyle{sans(textSize, true, draw.XLeft, draw.YBottom)}
+	for i, label := range s.Labels {
+		if at := (plotter.XY{X: s.X[i], Y: s.Y[i]}); !notFinite(at) {
+			p.Add(&plotter.Labels{XYs: plotter.XYs{at}, Labels: []string{label}, TextStyle: style, Offset: vg.Point{X: vg.Points(6), Y: vg.Points(4)}})
 		}
-		p.mark(ours.marker(false), plotter.XY{X: x, Y: mean.Mean})
 	}
-	p.mark(printed.marker(true), plotter.XY{X: paper, Y: c.Paper})
 }
 
-// zero draws a line at 0 across the panel, whose x axis has its range.
-func (p *panel) zero() {
-	p.Add(&plotter.Line{XYs: plotter.XYs{{X: p.X.Min}, {X: p.X.Max}}, LineStyle: draw.LineStyle{Color: grey, Width: vg.Points(0.8)}})
-	p.ys.add(0)
+// seedDots are dots a little left of their points.
+type seedDots struct {
+	at    plotter.XYs
+	style draw.GlyphStyle
+}
+
+// Plot implements plot.Plotter.
+func (d seedDots) Plot(c draw.Canvas, p *plot.Plot) {
+	toX, toY := p.Transforms(&c)
+	for _, at := range d.at {
+		c.DrawGlyph(d.style, vg.Point{X: toX(at.X) - 6, Y: toY(at.Y)})
+	}
+}
+
+// rule draws a line across the panel, whose ranges are set, at a y, or at an x if it is upright.
+func (p *panel) rule(at float64, upright bool) {
+	ends, style := plotter.XYs{{X: p.X.Min, Y: at}, {X: p.X.Max, Y: at}}, draw.LineStyle{Color: grey, Width: vg.Points(0.8)}
+	if upright {
+		ends, style.Color = plotter.XYs{{X: at, Y: p.Y.Min}, {X: at, Y: p.Y.Max}}, lightGrey
+	}
+	p.Add(&plotter.Line{XYs: ends, LineStyle: style})
 }
 
 // fit sets the ranges to what is drawn.

@@ -1,33 +1,76 @@
 package figures
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 
+	"github.com/semcon/semcon/analysis/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
 )
 
-// Curves plots numbers against the step, the epoch or the time.
+// Chart is plots side by side. Every figure with curves, points or bars is one.
+type Chart struct {
+	Title  string // Above the plots; may be empty.
+	Panels CurvesRow
+	Shared bool // The plots share their ranges, the label of y and the legend, which is that of the first one.
+}
+
+// CurvesRow is a [Chart] of plots that share nothing, such as loss and accuracy of the same run.
+type CurvesRow []Curves
+
+// Curves plots numbers against the step, the epoch or the time, or for each of some names.
 type Curves struct {
-	Title      string   // Above the plot; may be empty.
-	X, Y       string   // Labels of the axes, with the unit: "epoch", "k-NN accuracy (%)".
-	LogX, LogY bool     // Whether an axis is logarithmic; each x or y must then be positive.
-	Points     bool     // No lines are drawn: each point of a series stands for itself.
-	Series     []Series // Drawn in turn; colour, dash and marker depend on the index.
+	Title      string    // Above the plot; may be empty.
+	X, Y       string    // Labels of the axes, with the unit: "epoch", "k-NN accuracy (%)".
+	LogX, LogY bool      // Whether an axis is logarithmic; each x or y must then be positive.
+	Points     bool      // No lines are drawn: each point of a series stands for itself.
+	Names      []string  // Of 0, 1, 2 and so on on the x axis; nil for numbers.
+	Levels     []float64 // Horizontal lines across the plot, which its range covers.
+	Shift      float64   // How far each series is moved sideways from the one before, so that they do not hide one another.
+	Note       string    // Behind the legend; may be empty.
+	Series     []Series  // Drawn in turn.
 }
 
 // Series is one curve: y[i] at x[i]. If one of them is NaN or infinite, the curve has a gap.
 type Series struct {
-	Name string
+	Name string // In the legend; empty leaves it out.
 	X, Y []float64
+	// Values are the numbers behind each point, one per seed, instead of Y, which is their mean. XValues are the same for X, of the same seeds.
+	Values, XValues [][]float64
+	Bars            Bars
+	Labels          []string // Beside the points; nil for none.
+	Look            int      // Colour, dash and marker, counted from 1; 0 for the place of the series.
+	Hollow          bool     // Markers are hollow, such as those of the paper's numbers.
+	Apart           bool     // No line joins the points.
 }
 
-// CurvesRow is several plots of curves side by side, such as loss and accuracy of the same run.
-type CurvesRow []Curves
+// Bars are what the bars of a series with values of seeds show.
+type Bars int
+
+// The kinds of bars.
+const (
+	NoBars     Bars = iota
+	Deviations      // ± the standard deviation, with a dot for each seed.
+	Intervals       // The 95 % interval of the mean.
+)
+
+// means are the means of the values behind points, or else the points themselves.
+func means(values [][]float64, points []float64) []float64 {
+	if values == nil {
+		return points
+	}
+	points = make([]float64, len(values))
+	for i, of := range values {
+		points[i] = stats.MeanInterval(of).Mean
+	}
+	return points
+}
 
 // CurvesOf computes curves of several numbers against x: values(x) has one number for each of the names.
 func CurvesOf(x, y string, names []string, xs []float64, values func(x float64) []float64) Curves {
@@ -51,28 +94,90 @@ func AddPoint(all *[]Series, name string, x, y float64) {
 	s.X, s.Y = append(s.X, x), append(s.Y, y)
 }
 
-// sheet implements [Figure], with records of series, x, y.
+// sheet implements [Figure], with the records of [Chart] without the plot.
 func (f Curves) sheet() (sheet, error) { return alone(CurvesRow{f}) }
 
-// sheet implements [Figure], with records of y axis, series, x, y.
-func (f CurvesRow) sheet() (sheet, error) {
-	if len(f) == 0 {
+// sheet implements [Figure], with the records of [Chart].
+func (f CurvesRow) sheet() (sheet, error) { return Chart{Panels: f}.sheet() }
+
+// sheet implements [Figure], with records of plot, series, x, y. If there are values of seeds, the label of a point, the deviation and the interval, and the values
+// stand there too.
+func (f Chart) sheet() (sheet, error) {
+	if len(f.Panels) == 0 {
 		return sheet{}, errors.New("no curves")
 	}
-	c := chart{height: 360, gap: 14, records: [][]string{{"plot", "series", "x", "y"}}}
-	for _, curves := range f {
+	seeds := slices.ContainsFunc(f.Panels, func(p Curves) bool {
+		return slices.ContainsFunc(p.Series, func(s Series) bool { return s.Values != nil })
+	})
+	c := chart{title: f.Title, height: 360, gap: 14, records: [][]string{{"plot", "series", "x", "y"}}}
+	if seeds {
+		c.records[0] = append(c.records[0], "label", "sd", "low", "high", "n", "values", "x_values")
+	}
+	xs, ys, tall := newExtent(), newExtent(), vg.Length(0)
+	for i, curves := range f.Panels {
 		p, err := curves.panel()
 		if err != nil {
 			return sheet{}, err
 		}
+		tall = max(tall, p.named(curves.Names, width/vg.Length(len(f.Panels)+1)))
+		xs.add(p.xs.low, p.xs.high)
+		ys.add(p.ys.low, p.ys.high)
+		if f.Shared && i == 0 {
+			c.legend = p.legend
+		} else if f.Shared {
+			p.Y.Label.Text = ""
+		}
+		if f.Shared {
+			p.legend = nil
+		}
 		c.panels = append(c.panels, p)
+		name := curves.Y
+		if f.Title != "" {
+			name = curves.Title
+		}
 		for _, s := range curves.Series {
-			for i := range s.X {
-				c.records = append(c.records, []string{curves.Y, s.Name, exact(s.X[i]), exact(s.Y[i])})
-			}
+			c.records = append(c.records, curves.records(name, s, seeds)...)
+		}
+	}
+	c.height += tall / pixel
+	for i, p := range c.panels {
+		if f.Shared {
+			p.xs, p.ys = xs, ys
+		}
+		p.fit()
+		for _, level := range f.Panels[i].Levels {
+			p.rule(level, false)
+		}
+		for place := 1; place < len(f.Panels[i].Names); place++ { // Between neighbours.
+			p.rule(float64(place)-0.5, true)
 		}
 	}
 	return c.sheet()
+}
+
+// records are the points of a series, with the values of seeds if any series of the chart has some. A name on the x axis stands for its number.
+func (f Curves) records(plot string, s Series, seeds bool) (records [][]string) {
+	ys := means(s.Values, s.Y)
+	for i, at := range means(s.XValues, s.X) {
+		record := []string{plot, s.Name, exact(at), exact(ys[i])}
+		if f.Names != nil {
+			record[2] = f.Names[int(at)]
+		}
+		if values := nth(s.Values, i); seeds {
+			mean := stats.MeanInterval(values)
+			record = append(record, nth(s.Labels, i), plain(mean.SD), plain(mean.Low), plain(mean.High), strconv.Itoa(mean.N), joinPlain(values), joinPlain(nth(s.XValues, i)))
+		}
+		records = append(records, record)
+	}
+	return records
+}
+
+// nth is an entry of a list, or nothing if the list ends before it.
+func nth[T any](all []T, i int) (entry T) {
+	if i < len(all) {
+		entry = all[i]
+	}
+	return entry
 }
 
 // exact is a number with all its digits.
@@ -80,7 +185,7 @@ func exact(value float64) string { return strconv.FormatFloat(value, 'g', -1, 64
 
 // panel draws the plot with its legend.
 func (f Curves) panel() (*panel, error) {
-	p := newPanel("", f.X, f.Y)
+	p := newPanel(f.X, f.Y)
 	p.title = f.Title
 	if f.LogX {
 		p.ticks = plot.TickerFunc(ticksOfLogarithms)
@@ -89,37 +194,54 @@ func (f Curves) panel() (*panel, error) {
 		p.Y.Tick.Marker = plot.TickerFunc(ticksOfLogarithms)
 	}
 	for i, s := range f.Series {
-		parts, err := f.parts(s)
+		shift := f.Shift * (float64(i) - float64(len(f.Series)-1)/2)
+		s.X, s.Y = means(s.XValues, s.X), means(s.Values, s.Y)
+		parts, err := f.parts(s, shift)
 		if err != nil {
 			return nil, err
 		}
-		line, marker := look(i).line(1.6), look(i).marker(false)
-		if f.Points {
+		l := look(cmp.Or(s.Look, i+1) - 1)
+		line, marker := l.line(1.6), l.marker(s.Hollow)
+		if f.Points || s.Apart {
 			line.Width = 0
 		}
-		p.legend = append(p.legend, legendEntry{s.Name, line, marker})
+		if s.Name != "" {
+			p.legend = append(p.legend, legendEntry{s.Name, line, marker})
+		}
+		p.spread(s, l, shift)
 		for _, part := range parts {
-			if f.Points {
-				p.mark(marker, part...)
-			} else {
+			if line.Width > 0 {
 				p.line(line, thin(part)...)
-				p.mark(marker, landmarks(part, len(s.X))...)
+				part = landmarks(part, len(s.X))
 			}
+			p.mark(marker, part...)
+		}
+		if s.Labels != nil {
+			p.label(s)
 		}
 	}
-	p.fit()
+	if p.seeds {
+		p.legend = append(p.legend, legendEntry{name: "one seed", glyph: seedDot(grey)})
+	}
+	if f.Note != "" {
+		p.legend = append(p.legend, legendEntry{name: f.Note})
+	}
+	p.ys.add(f.Levels...)
 	return p, nil
 }
 
-// parts are the runs of finite points of a series, with the logarithms of numbers on logarithmic axes.
-func (f Curves) parts(s Series) (parts []plotter.XYs, err error) {
+// parts are the runs of finite points of a series, moved sideways, with the logarithms of numbers on logarithmic axes.
+func (f Curves) parts(s Series, shift float64) (parts []plotter.XYs, err error) {
 	if len(s.X) != len(s.Y) {
 		return nil, fmt.Errorf("series %q has %d x and %d y", s.Name, len(s.X), len(s.Y))
+	}
+	if s.Labels != nil && len(s.Labels) != len(s.X) {
+		return nil, fmt.Errorf("series %q has %d points and %d labels", s.Name, len(s.X), len(s.Labels))
 	}
 	gap := true
 	for i, x := range s.X {
 		y := s.Y[i]
-		at := plotter.XY{X: x, Y: y}
+		at := plotter.XY{X: x + shift, Y: y}
 		if f.LogX {
 			at.X = math.Log10(x)
 		}
@@ -127,6 +249,8 @@ func (f Curves) parts(s Series) (parts []plotter.XYs, err error) {
 			at.Y = math.Log10(y)
 		}
 		switch {
+		case f.Names != nil && (x < 0 || int(x) >= len(f.Names)):
+			return nil, fmt.Errorf("series %q has x = %v for %d names", s.Name, x, len(f.Names))
 		case f.LogX && x <= 0:
 			return nil, fmt.Errorf("series %q has x = %v, which a logarithmic axis cannot show", s.Name, x)
 		case f.LogY && y <= 0:

@@ -85,8 +85,8 @@ func hasColour(want color.Color) func(color.Color) bool {
 
 func TestCurves(t *testing.T) {
 	curves := Curves{Title: "CIFAR-10 & more", X: "epoch", Y: "k-NN accuracy (%)", Series: []Series{
-		{"SimCLR", []float64{0, 1, 2, 3}, []float64{20, 30, math.NaN(), 36}},
-		{"MoCo", []float64{0, 1, 2, 3}, []float64{21, 25, 26, math.Inf(1)}},
+		{Name: "SimCLR", X: []float64{0, 1, 2, 3}, Y: []float64{20, 30, math.NaN(), 36}},
+		{Name: "MoCo", X: []float64{0, 1, 2, 3}, Y: []float64{21, 25, 26, math.Inf(1)}},
 	}}
 	svg, pixels := picture(t, curves)
 	contains(t, svg, ">CIFAR-10 &amp; more<", ">epoch<", ">k-NN accuracy (%)<", ">SimCLR<", ">MoCo<", "font-family:'Liberation Sans',Arial")
@@ -104,7 +104,7 @@ func TestCurvesWithFewPoints(t *testing.T) {
 	svg, _ := picture(t, Curves{X: "step", Y: "loss", LogY: true})
 	contains(t, svg, ">step<", ">loss<")
 	for _, y := range []float64{0, 0.0023, -1} {
-		_, pixels := picture(t, Curves{X: "step", Y: "loss", Series: []Series{{"a", []float64{1}, []float64{y}}}})
+		_, pixels := picture(t, Curves{X: "step", Y: "loss", Series: []Series{{Name: "a", X: []float64{1}, Y: []float64{y}}}})
 		if ink(pixels, hasColour(palette[0])) < 60 { // the marker in the legend and the one in the plot
 			t.Errorf("the point at %v is not drawn", y)
 		}
@@ -114,8 +114,8 @@ func TestCurvesWithFewPoints(t *testing.T) {
 func TestCurvesRow(t *testing.T) {
 	x := []float64{1, 2, 3}
 	row := CurvesRow{
-		{X: "step", Y: "loss", LogY: true, Series: []Series{{"SimCLR", x, []float64{6, 5, 4}}}},
-		{X: "epoch", Y: "k-NN accuracy (%)", Series: []Series{{"SimCLR", x, []float64{20, 30, 33}}}},
+		{X: "step", Y: "loss", LogY: true, Series: []Series{{Name: "SimCLR", X: x, Y: []float64{6, 5, 4}}}},
+		{X: "epoch", Y: "k-NN accuracy (%)", Series: []Series{{Name: "SimCLR", X: x, Y: []float64{20, 30, 33}}}},
 	}
 	svg, _ := picture(t, row)
 	contains(t, svg, ">step<", ">loss<", ">epoch<", ">k-NN accuracy (%)<")
@@ -125,8 +125,8 @@ func TestCurvesRow(t *testing.T) {
 func TestCurvesRefuse(t *testing.T) {
 	for want, figure := range map[string]Figure{
 		"no curves":                  CurvesRow{},
-		`series "a" has 1 x and 2 y`: Curves{Series: []Series{{"a", []float64{1}, []float64{1, 2}}}},
-		`series "b" has y = -0.5 at x = 7, which a logarithmic axis cannot show`: Curves{LogY: true, Series: []Series{{"b", []float64{7}, []float64{-0.5}}}},
+		`series "a" has 1 x and 2 y`: Curves{Series: []Series{{Name: "a", X: []float64{1}, Y: []float64{1, 2}}}},
+		`series "b" has y = -0.5 at x = 7, which a logarithmic axis cannot show`: Curves{LogY: true, Series: []Series{{Name: "b", X: []float64{7}, Y: []float64{-0.5}}}},
 	} {
 		if _, _, err := Render(figure); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
@@ -157,39 +157,59 @@ func TestThinKeepsTheEnvelope(t *testing.T) {
 	equal(t, len(thin(points[:1000])), 1000)
 }
 
-func drops() AccuracyDrop {
-	return AccuracyDrop{Title: "CIFAR-10, profile quick", Methods: []MethodDrop{
-		{"SimCLR", Cell{Paper: 36.5, Ours: []float64{12, 13, 14}}, Cell{Paper: 33.1, Ours: []float64{14, 15, 16}}},
-		{"SimSiam", Cell{Paper: 58.8}, Cell{Paper: math.NaN(), Ours: []float64{-2}}},
+// drops are what two methods lose, ours and the paper's.
+func drops() Curves {
+	x := []float64{0, 1}
+	return Curves{Title: "CIFAR-10, profile quick", Y: "drop in k-NN accuracy (points)", Points: true, Names: []string{"SimCLR", "SimSiam"}, Levels: []float64{0}, Shift: 0.13, Series: []Series{
+		{Name: "no crop: ours", X: x, Values: [][]float64{{12, 13, 14}, nil}, Bars: Deviations, Look: 1}, {Name: "no crop: paper", X: x, Y: []float64{36.5, 58.8}, Look: 1, Hollow: true},
+		{Name: "same crop: ours", X: x, Values: [][]float64{{14, 15, 16}, {-2}}, Bars: Deviations, Look: 2},
+		{Name: "same crop: paper", X: x, Y: []float64{33.1, math.NaN()}, Look: 2, Hollow: true},
 	}}
 }
 
-func TestAccuracyDrop(t *testing.T) {
+func TestNamesAndDeviations(t *testing.T) {
 	svg, pixels := picture(t, drops())
-	contains(t, svg, ">drop in k-NN accuracy (points)<", ">SimCLR<", ">SimSiam<", ">paper<", ">one seed<", ">CIFAR-10, profile quick<")
+	contains(t, svg, ">drop in k-NN accuracy (points)<", ">SimCLR<", ">SimSiam<", ">no crop: paper<", ">one seed<", ">CIFAR-10, profile quick<")
 	for i := range 2 {
 		if ink(pixels, hasColour(palette[i])) < 100 {
 			t.Errorf("colour %d is missing", i)
 		}
 	}
-	equal(t, CSV(drops()), "method,crop,paper,mean,sd,n,values\nSimCLR,without,36.5,13,1,3,12 13 14\n"+
-		"SimCLR,same,33.1,15,1,3,14 15 16\nSimSiam,without,58.8,,,0,\nSimSiam,same,,-2,,1,-2\n")
-	picture(t, AccuracyDrop{}) // before the first run
+	contains(t, CSV(drops()), "no crop: ours,SimCLR,13,,1,10.51586,15.48414,3,12 13 14,\nno crop: ours,SimSiam,NaN,,,,,0,,\nno crop: paper,SimCLR,36.5,,,,,0,,\n",
+		"same crop: ours,SimSiam,-2,,,,,1,-2,\n")
+	before := drops() // the first run
+	for i := range before.Series {
+		before.Series[i].X, before.Series[i].Y, before.Series[i].Values = nil, nil, nil
+	}
+	picture(t, before)
+	wrong := drops()
+	wrong.Names = wrong.Names[:1]
+	if _, _, err := Render(wrong); err == nil || err.Error() != `series "no crop: ours" has x = 1 for 1 names` {
+		t.Error(err)
+	}
 }
 
-func TestAugmentationCurves(t *testing.T) {
-	rich := AugmentationCurves{Title: "CIFAR-10", Methods: []AugmentationCurve{
-		{"SimCLR", []int{1, 2, 3}, []Cell{{Paper: 62.7, Ours: []float64{40, 41}}, {Paper: 63.2, Ours: []float64{45}}, {Paper: 83.5}}},
-		{"MoCo", []int{1, 2, 3}, []Cell{{Paper: math.NaN()}, {Paper: 75.1, Ours: []float64{math.NaN(), 50}}, {Paper: 86.8}}},
+func TestSharedPanels(t *testing.T) {
+	panel := func(name string, ours [][]float64, paper ...float64) Curves {
+		x := []float64{1, 2, 3}
+		return Curves{Title: name, X: "transformations", Y: "k-NN accuracy (%)", Series: []Series{
+			{Name: "ours, mean ± sd", X: x, Values: ours, Bars: Deviations}, {Name: "paper", X: x, Y: paper, Hollow: true},
+		}}
+	}
+	rich := Chart{Title: "CIFAR-10", Shared: true, Panels: CurvesRow{
+		panel("SimCLR", [][]float64{{40, 41}, {45}, nil}, 62.7, 63.2, 83.5), panel("MoCo", [][]float64{nil, {math.NaN(), 50}, nil}, math.NaN(), 75.1, 86.8),
 	}}
 	svg, _ := picture(t, rich)
-	contains(t, svg, ">k-NN accuracy (%)<", ">transformations<", ">SimCLR<", ">MoCo<", ">ours, mean ± sd<", ">paper<")
-	contains(t, CSV(rich), "method,transformations,paper,mean,sd,n,values\nSimCLR,1,62.7,40.5,0.7071068,2,40 41\n", "MoCo,1,,,,0,\nMoCo,2,75.1,NaN,,2,NaN 50\n")
-
-	for want, figure := range map[string]AugmentationCurves{
-		"no methods": {},
-		`method "a" has 2 numbers of transformations and 1 cells`: {Methods: []AugmentationCurve{{"a", []int{1, 2}, []Cell{{}}}}},
-	} {
+	contains(t, svg, ">k-NN accuracy (%)<", ">transformations<", ">SimCLR<", ">MoCo<", ">ours, mean ± sd<", ">paper<", ">one seed<")
+	for _, once := range []string{">paper<", ">k-NN accuracy (%)<"} {
+		if strings.Count(svg, once) != 1 {
+			t.Errorf("%s is drawn %d times", once, strings.Count(svg, once))
+		}
+	}
+	contains(t, CSV(rich), "plot,series,x,y,label,sd,low,high,n,values,x_values\nSimCLR,\"ours, mean ± sd\",1,40.5,,0.7071068,34.1469,46.8531,2,40 41,\n",
+		"MoCo,\"ours, mean ± sd\",1,NaN,,,,,0,,\nMoCo,\"ours, mean ± sd\",2,NaN,,,,,2,NaN 50,\n", "MoCo,paper,2,75.1,,,,,0,,\n")
+	rich.Panels[0].Series[1].Name, rich.Panels[0].Series[1].X = "a", []float64{1, 2}
+	for want, figure := range map[string]Chart{"no curves": {}, `series "a" has 2 x and 3 y`: rich} {
 		if _, _, err := Render(figure); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}

@@ -46,7 +46,8 @@ func (f HeatmapRow) sheet() (sheet, error) {
 		if err := m.check(); err != nil {
 			return sheet{}, err
 		}
-		p := newPanel(m.Title, m.X, m.Y)
+		p := newPanel(m.X, m.Y)
+		p.title = m.Title
 		xs, ys := edges(m.Xs), edges(m.Ys)
 		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = xs[0], xs[len(xs)-1], ys[0], ys[len(ys)-1]
 		p.Add(cells{m})

@@ -37,27 +37,31 @@ func TestEmbedding(t *testing.T) {
 	}
 }
 
-func TestGainPlot(t *testing.T) {
-	f := GainPlot{Title: "gain", X: "AUC", Y: "points", Series: []GainSeries{
-		{"CoTAP", []GainPoint{{X: 1, Gains: []float64{4, 5, 6}}, {X: 0.8, Gains: []float64{1, 2, 3}}, {X: 0.7, Gains: []float64{-1, -2, -3}, Real: true}}},
-		{"BCE", []GainPoint{{X: 1, Gains: []float64{2}}}},
+// gains are what two methods gain, each with a series of its own for a point that stands apart.
+func gains() Curves {
+	return Curves{Title: "gain", X: "AUC", Y: "points", Levels: []float64{0}, Note: "hollow: real", Shift: 0.01, Series: []Series{
+		{Name: "CoTAP", X: []float64{0.8, 1}, Values: [][]float64{{1, 2, 3}, {4, 5, 6}}, Bars: Intervals},
+		{X: []float64{0.7}, Values: [][]float64{{-1, -2, -3}}, Bars: Intervals, Look: 1, Hollow: true, Apart: true},
+		{Name: "BCE", X: []float64{1}, Values: [][]float64{{2}}, Bars: Intervals, Look: 2},
 	}}
+}
+
+func TestIntervals(t *testing.T) {
+	f := gains()
 	svg, drawn := picture(t, f)
-	contains(t, svg, ">gain<", ">AUC<", ">points<", ">CoTAP<", ">BCE<")
+	contains(t, svg, ">gain<", ">AUC<", ">points<", ">CoTAP<", ">BCE<", ">hollow: real<")
 	for i, name := range []string{"CoTAP", "BCE"} {
 		if ink(drawn, hasColour(palette[i])) == 0 {
 			t.Errorf("nothing has the colour of %s", name)
 		}
 	}
-	if csv := CSV(f); !strings.Contains(csv, "CoTAP,0.7,true,-2,") || !strings.Contains(csv, "BCE,1,false,2,,,2") {
-		t.Errorf("CSV:\n%s", csv)
-	}
-	for name, point := range map[string]GainPoint{"no gain": {X: 1}, "no x": {X: math.NaN(), Gains: []float64{1}}} {
-		if _, _, err := Render(GainPlot{Series: []GainSeries{{"CoTAP", []GainPoint{point}}}}); err == nil || !strings.Contains(err.Error(), "CoTAP") {
+	contains(t, CSV(f), "series,x,y,label,sd,low,high,n,values,x_values\n", ",0.7,-2,,1,-4.484138,0.4841377,3,-1 -2 -3,\n", "BCE,1,2,,,,,1,2,\n")
+	for name, series := range map[string]Series{"no gain": {Name: "CoTAP", X: []float64{1}}, "no x": {Name: "CoTAP", Values: [][]float64{{1}}}} {
+		if _, _, err := Render(Curves{Series: []Series{series}}); err == nil || !strings.Contains(err.Error(), "CoTAP") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	picture(t, GainPlot{Title: "nothing yet"})
+	picture(t, Curves{Title: "nothing yet", Levels: []float64{0}})
 }
 
 func TestHeatImagePaintsLowDarkAndHighPale(t *testing.T) {
@@ -92,22 +96,27 @@ func TestDrawBoxes(t *testing.T) {
 	}
 }
 
-func TestTradeOff(t *testing.T) {
-	f := TradeOff{Title: "The lines between two tasks", X: "k-NN accuracy (%)", Y: "mIoU (%)", Lines: []TradeOffLine{
-		{Name: "1", X: Cell{Paper: 74.6, Ours: []float64{60, 62, 61}}, Y: Cell{Paper: 40.1, Ours: []float64{40, 41, 42}}},
-		{Name: "2", X: Cell{Paper: 52.1, Ours: []float64{50, 49, 52}}, Y: Cell{Paper: 47.2, Ours: []float64{46, 44, 45}}},
-		{Name: "3", X: Cell{Paper: math.NaN()}, Y: Cell{Paper: 46.6}},
-	}}
+func TestLabelsAndBarsOfBothAxes(t *testing.T) {
+	panel := Curves{X: "k-NN accuracy (%)", Y: "mIoU (%)", Points: true}
+	ours, paper := panel, panel
+	ours.Title, paper.Title = "ours", "paper"
+	names := []string{"line 1", "line 2", "line 3"}
+	ours.Series = []Series{{XValues: [][]float64{{60, 62, 61}, {50, 49, 52}, nil}, Values: [][]float64{{40, 41, 42}, {46, 44, 45}, nil}, Bars: Deviations, Labels: names}}
+	paper.Series = []Series{{X: []float64{74.6, 52.1, math.NaN()}, Y: []float64{40.1, 47.2, 46.6}, Look: 2, Hollow: true, Labels: names}}
+	f := Chart{Title: "The lines between two tasks", Panels: CurvesRow{ours, paper}}
 	svg, _ := picture(t, f)
-	for _, want := range []string{"k-NN accuracy (%)", "mIoU (%)", "paper", "ours"} {
-		if !strings.Contains(svg, want) {
-			t.Errorf("the picture does not say %q", want)
+	contains(t, svg, ">k-NN accuracy (%)<", ">mIoU (%)<", ">paper<", ">ours<")
+	for name, count := range map[string]int{"line 1": 2, "line 3": 0} {
+		if drawn := strings.Count(svg, ">"+name+"<"); drawn != count {
+			t.Errorf("%s is drawn %d times", name, drawn)
 		}
 	}
-	if lines := strings.Split(strings.TrimSpace(CSV(f)), "\n"); len(lines) != 7 || lines[1] != "1,k-NN accuracy (%),74.6,61,1,3,60 62 61" || !strings.HasSuffix(lines[5], ",,,,0,") {
+	lines := strings.Split(strings.TrimSpace(CSV(f)), "\n")
+	if len(lines) != 7 || !strings.HasPrefix(lines[1], "ours,,61,41,line 1,1,") || !strings.HasSuffix(lines[1], ",3,40 41 42,60 62 61") || lines[6] != "paper,,NaN,46.6,line 3,,,,0,," {
 		t.Errorf("CSV:\n%s", CSV(f))
 	}
-	if _, _, err := Render(TradeOff{}); err != nil {
-		t.Errorf("without lines: %v", err)
+	ours.Series[0].Labels = names[:2]
+	if _, _, err := Render(ours); err == nil || err.Error() != `series "" has 3 points and 2 labels` {
+		t.Error(err)
 	}
 }

@@ -94,8 +94,8 @@ func TailCurves(c theory.TailCurves, from float64) CurvesRow {
 	first := min(sort.SearchFloat64s(c.Thresholds, from*c.Thresholds[last]), last-1)
 	x := c.Thresholds[first:]
 	return CurvesRow{
-		{X: "δ_T", Y: "p_T", Series: []Series{{"supremum", x, c.View[first:]}, {"mean over images", x, c.MeanView[first:]}}},
-		{X: "d_T", Y: "q_T", Series: []Series{{"supremum", x, c.Class[first:]}, {"mean over images", x, c.MeanClass[first:]}}},
+		{X: "δ_T", Y: "p_T", Series: []Series{{Name: "supremum", X: x, Y: c.View[first:]}, {Name: "mean over images", X: x, Y: c.MeanView[first:]}}},
+		{X: "d_T", Y: "q_T", Series: []Series{{Name: "supremum", X: x, Y: c.Class[first:]}, {Name: "mean over images", X: x, Y: c.MeanClass[first:]}}},
 	}
 }
 

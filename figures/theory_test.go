@@ -119,35 +119,35 @@ func TestTailCurves(t *testing.T) {
 	}
 }
 
-func TestDotPlot(t *testing.T) {
-	f := DotPlot{Title: "errors", Y: "error", Series: []string{"true", "bound"}, Panels: []DotPanel{
-		{Title: "SimCLR", Rows: []string{"crop", "blur+flip"}, Values: [][][]float64{{{0.1, 0.2}, {0.5}}, {{0.3}, nil}}},
-		{Title: "MoCo", Rows: []string{"crop"}, Values: [][][]float64{{{0.1}, {1}}}},
+func TestUprightNames(t *testing.T) {
+	rows := func(method string, names []string, truth, bound [][]float64) Curves {
+		x := make([]float64, len(names))
+		for i := range x {
+			x[i] = float64(i)
+		}
+		return Curves{Title: method, Y: "error", Points: true, Names: names, Levels: []float64{0, 1}, Shift: 0.12, Series: []Series{
+			{Name: "true", X: x, Values: truth}, {Name: "bound", X: x, Values: bound, Hollow: true},
+		}}
+	}
+	f := Chart{Title: "errors", Shared: true, Panels: CurvesRow{
+		rows("SimCLR", []string{"crop", "crop+blur+gray+jitter+flip", "gray+jitter"}, [][]float64{{0.1, 0.2}, {0.3}, nil}, [][]float64{{0.5}, nil, nil}),
+		rows("MoCo", []string{"crop"}, [][]float64{{0.1}}, [][]float64{{1}}),
 	}}
-	svg, _ := picture(t, f)
-	if !strings.Contains(svg, "blur + flip") || !strings.Contains(svg, "MoCo") {
-		t.Error("the names of rows and panels are missing")
+	svg, high := picture(t, f)
+	contains(t, svg, "crop + blur + gray + jitter + flip", ">MoCo<")
+	if strings.Count(svg, "rotate(90)")+strings.Count(svg, "rotate(-90)") < 4 {
+		t.Error("long names are not upright")
 	}
-	want := "panel,row,series,mean,sd,n,values\nSimCLR,crop,true,0.15,0.07071068,2,0.1 0.2\nSimCLR,crop,bound,0.5,,1,0.5\n" +
-		"SimCLR,blur+flip,true,0.3,,1,0.3\nMoCo,crop,true,0.1,,1,0.1\nMoCo,crop,bound,1,,1,1\n"
-	if csv := CSV(f); csv != want {
-		t.Errorf("%q", csv)
-	}
-	f.Panels[0].Values[1] = nil
-	if _, _, err := Render(f); err == nil || !strings.Contains(err.Error(), `row "blur+flip" has 0 numbers for 2 series`) {
-		t.Error(err)
-	}
-	f.Panels[0].Values = nil
-	if _, _, err := Render(f); err == nil || !strings.Contains(err.Error(), `panel "SimCLR" has 2 rows and values for 0`) {
-		t.Error(err)
-	}
-	if _, _, err := Render(DotPlot{}); err == nil {
-		t.Error("no panels")
+	contains(t, CSV(f), "SimCLR,true,crop,0.15000000000000002,,0.07071068,", ",2,0.1 0.2,\n", "SimCLR,bound,crop,0.5,,,,,1,0.5,\n",
+		"SimCLR,true,crop+blur+gray+jitter+flip,0.3,,,,,1,0.3,\n", "MoCo,bound,crop,1,,,,,1,1,\n")
+	f.Panels = f.Panels[1:]
+	if _, low := picture(t, f); low.Bounds().Dy() >= high.Bounds().Dy() {
+		t.Error("there is no room for upright names")
 	}
 }
 
 func TestPointsHaveNoLines(t *testing.T) {
-	curves := Curves{X: "x", Y: "y", Points: true, Series: []Series{{"a", []float64{0, 1, 2, 0.5}, []float64{1, 0, 2, 3}}}}
+	curves := Curves{X: "x", Y: "y", Points: true, Series: []Series{{Name: "a", X: []float64{0, 1, 2, 0.5}, Y: []float64{1, 0, 2, 3}}}}
 	points, _ := picture(t, curves)
 	curves.Points = false
 	if lines, _ := picture(t, curves); strings.Count(points, "<path") >= strings.Count(lines, "<path")+4 || points == lines {

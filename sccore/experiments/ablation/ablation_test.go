@@ -194,9 +194,9 @@ func TestAblationClaims(t *testing.T) {
 			t.Errorf("%s: %+v", title, got)
 		}
 	}
-	trade, err := results.TradeOff()
-	if err != nil || len(trade.Lines) != 8 || !math.IsNaN(trade.Lines[7].X.Paper) {
-		t.Errorf("%d lines between two tasks, %v", len(trade.Lines), err)
+	ours, paper := results.TradeOff().Panels[0].Series[0], results.TradeOff().Panels[1].Series[0]
+	if len(ours.Labels) != 8 || len(ours.Values) != 8 || !math.IsNaN(paper.X[7]) || math.IsNaN(paper.X[6]) {
+		t.Errorf("between two tasks: %+v, %+v", ours, paper)
 	}
 }
 

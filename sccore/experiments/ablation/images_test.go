@@ -213,9 +213,9 @@ func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trade, err := results.TradeOff() // The images have no labels of segmentation: the panel is empty.
-	if err != nil || !strings.Contains(trade.Title, "on images") || len(trade.Lines[3].X.Ours) != 0 {
-		t.Errorf("%s: %+v, %v", trade.Title, trade.Lines, err)
+	trade := results.TradeOff() // The images have no labels of segmentation: the panel is empty.
+	if ours := trade.Panels[0].Series[0]; !strings.Contains(trade.Title, "on images") || len(ours.XValues[3]) != 0 {
+		t.Errorf("%s: %+v", trade.Title, ours)
 	}
 	if _, _, err := figures.Render(trade); err != nil {
 		t.Error(err)

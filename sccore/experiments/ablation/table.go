@@ -150,32 +150,36 @@ func (r Results) printed(paper *figures.PaperTable, column, line string) float64
 	return paper.Value(column, paper.Rows[number-1].Heads...)
 }
 
-// TradeOff plots the lines by their k-NN classification and linear segmentation.
-func (r Results) TradeOff() (figures.TradeOff, error) {
-	paper, err := figures.Paper(Name)
-	if err != nil {
-		return figures.TradeOff{}, err
-	}
-	title := "The lines of the ablation between two tasks"
+// TradeOff plots the lines by their k-NN classification and linear segmentation, ours on the left, the paper's on the right. The scales differ; compare relative
+// positions.
+func (r Results) TradeOff() figures.Chart {
+	paper, title := figures.MustPaper(Name), "The lines of the ablation between two tasks"
 	if r.Kind == figures.Real {
 		title += " on images"
 	}
-	f := figures.TradeOff{Title: fmt.Sprintf("%s, %s profile", title, r.Profile), X: "k-NN accuracy (%)", Y: "linear segmentation, mIoU (%)"}
+	ours, printed := figures.Series{Bars: figures.Deviations}, figures.Series{Look: 2, Hollow: true}
 	for _, line := range maintable.AllLines {
 		name := strconv.Itoa(line.Line)
 		// Only seeds with both numbers count, because the two are paired.
-		x, y := figures.Cell{Paper: r.printed(paper, maintable.ColumnKNN, name)}, figures.Cell{Paper: r.printed(paper, maintable.ColumnMIoU, name)}
+		var x, y []float64
 		for _, record := range r.Of(name, maintable.ColumnKNN) {
 			if miou, ok := r.OfSeed(name, maintable.ColumnMIoU, record.Seed); ok {
-				x.Ours, y.Ours = append(x.Ours, record.Value), append(y.Ours, miou.Value)
+				x, y = append(x, record.Value), append(y, miou.Value)
 			}
 		}
-		if name == earlierRow && len(x.Ours) == 0 {
+		if name == earlierRow && len(x) == 0 {
 			continue // The paper does not have it.
 		}
-		f.Lines = append(f.Lines, figures.TradeOffLine{Name: name, X: x, Y: y})
+		ours.XValues, ours.Values, ours.Labels = append(ours.XValues, x), append(ours.Values, y), append(ours.Labels, name)
+		printed.X, printed.Y = append(printed.X, r.printed(paper, maintable.ColumnKNN, name)), append(printed.Y, r.printed(paper, maintable.ColumnMIoU, name))
 	}
-	return f, nil
+	printed.Labels = ours.Labels
+	f := figures.Chart{Title: fmt.Sprintf("%s, %s profile", title, r.Profile)}
+	for _, panel := range []figures.Curves{{Title: "ours, mean ± sd", Series: []figures.Series{ours}}, {Title: "paper", Series: []figures.Series{printed}}} {
+		panel.X, panel.Y, panel.Points = "k-NN accuracy (%)", "linear segmentation, mIoU (%)", true
+		f.Panels = append(f.Panels, panel)
+	}
+	return f
 }
 
 // drawn draws the lines of the ablation between two tasks, on real and on synthetic images.
@@ -186,7 +190,6 @@ func drawn(results study.Results, _ study.FigureSources, all *study.Drawn) {
 		if r.Kind == figures.Real {
 			name = append(name, "images")
 		}
-		trade, err := r.TradeOff()
-		all.Add(trade, err, "The lines of the ablation by k-NN classification and linear segmentation.", name...)
+		all.Add(r.TradeOff(), nil, "The lines of the ablation by k-NN classification and linear segmentation.", name...)
 	}
 }

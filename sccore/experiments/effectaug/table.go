@@ -70,35 +70,44 @@ func addUntrained(r study.Results, t *figures.Table) {
 }
 
 // CropDrop plots the accuracy that each method loses on a dataset without different positions, ours beside the paper's.
-func CropDrop(r study.Results, dataset string) figures.AccuracyDrop {
-	paper, figure := figures.MustPaper("effect_aug_full"), figures.AccuracyDrop{Title: title(r, dataset)}
-	for _, method := range methods.Names {
-		column := augmentation.Column(dataset, method)
-		drop := func(row augmentation.Row) figures.Cell {
-			return figures.Cell{
-				Paper: paper.Value(column, augmentation.AllCrops.Heads()...) - paper.Value(column, row.Heads()...),
-				Ours:  r.Differences(column, string(augmentation.AllCrops), string(row)),
-			}
+func CropDrop(r study.Results, dataset string) figures.Curves {
+	paper := figures.MustPaper("effect_aug_full")
+	figure := figures.Curves{Title: title(r, dataset), Y: "drop in k-NN accuracy (points)", Points: true, Levels: []float64{0}, Shift: 0.13}
+	for i, lost := range []struct {
+		name string
+		row  augmentation.Row
+	}{{"no crop", augmentation.NoCrop}, {"same crop", augmentation.SameCrop}} {
+		ours := figures.Series{Name: lost.name + ": ours, mean ± sd", Bars: figures.Deviations, Look: i + 1}
+		printed := figures.Series{Name: lost.name + ": paper", Hollow: true, Look: i + 1}
+		for place, method := range methods.Names {
+			column := augmentation.Column(dataset, method)
+			ours.X, ours.Values = append(ours.X, float64(place)), append(ours.Values, r.Differences(column, string(augmentation.AllCrops), string(lost.row)))
+			printed.Y = append(printed.Y, paper.Value(column, augmentation.AllCrops.Heads()...)-paper.Value(column, lost.row.Heads()...))
 		}
-		figure.Methods = append(figure.Methods, figures.MethodDrop{
-			Method: augmentation.Title(method), Without: drop(augmentation.NoCrop), Same: drop(augmentation.SameCrop),
-		})
+		printed.X = ours.X
+		figure.Series = append(figure.Series, ours, printed)
+	}
+	for _, method := range methods.Names {
+		figure.Names = append(figure.Names, augmentation.Title(method))
 	}
 	return figure
 }
 
 // Richness plots accuracy on a dataset against the number of transformations, ours beside the paper's.
-func Richness(r study.Results, dataset string) figures.AugmentationCurves {
-	paper, figure := figures.MustPaper("effect_aug_full"), figures.AugmentationCurves{Title: title(r, dataset)}
+func Richness(r study.Results, dataset string) figures.Chart {
+	paper, figure := figures.MustPaper("effect_aug_full"), figures.Chart{Title: title(r, dataset), Shared: true}
 	for _, method := range methods.Names {
-		column, line := augmentation.Column(dataset, method), figures.AugmentationCurve{Method: augmentation.Title(method)}
+		column := augmentation.Column(dataset, method)
+		ours, printed := figures.Series{Name: "ours, mean ± sd", Bars: figures.Deviations}, figures.Series{Name: "paper", Hollow: true}
 		for _, row := range augmentation.Rows {
 			if row.Has("crop") {
-				line.Transformations = append(line.Transformations, row.Transformations())
-				line.Cells = append(line.Cells, figures.Cell{Paper: paper.Value(column, row.Heads()...), Ours: r.Values(string(row), column)})
+				ours.X, ours.Values = append(ours.X, float64(row.Transformations())), append(ours.Values, r.Values(string(row), column))
+				printed.Y = append(printed.Y, paper.Value(column, row.Heads()...))
 			}
 		}
-		figure.Methods = append(figure.Methods, line)
+		printed.X = ours.X
+		panel := figures.Curves{Title: augmentation.Title(method), X: "transformations", Y: "k-NN accuracy (%)", Series: []figures.Series{ours, printed}}
+		figure.Panels = append(figure.Panels, panel)
 	}
 	return figure
 }

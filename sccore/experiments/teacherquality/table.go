@@ -212,27 +212,33 @@ func (k kind) follows(detail string) (correlations []float64) {
 	return correlations
 }
 
-// Gains plots the gain at share 1 against the precision of correspondences at the top 5 %, on photographs or on synthetic scenes: one series for each loss. Hollow
-// markers are of third encoders.
-func Gains(r study.Results, photographs bool) figures.GainPlot {
+// Gains plots the gain at share 1 against the precision of correspondences at the top 5 %, on photographs or on synthetic scenes: one series for each loss, and
+// one with hollow markers of its third encoders.
+func Gains(r study.Results, photographs bool) figures.Curves {
 	k, what := kindOf(r, photographs), "linear mIoU"
 	if photographs {
 		what = "linear recall over patches"
 	}
-	f := figures.GainPlot{
+	f := figures.Curves{
 		Title: fmt.Sprintf("Gain over patch alignment alone at equal length of the gradient%s, %s profile", k.where, k.Profile),
-		X:     "precision of correspondences at the top 5 % (%)", Y: "gain in " + what + " (points)",
+		X:     "precision of correspondences at the top 5 % (%)", Y: "gain in " + what + " (points)", Levels: []float64{0}, Shift: 0.2,
+		Note: "mean and 95 % interval; hollow: of third encoders",
 	}
+	ascending := slices.SortedStableFunc(slices.Values(k.conditions), func(a, b Condition) int { return cmp.Compare(k.detail(a, top), k.detail(b, top)) })
 	for _, loss := range sccore.PatchConcentrations {
-		series := figures.GainSeries{Name: titles[loss]}
-		for _, c := range k.conditions {
+		labels := figures.Series{Name: titles[loss], Bars: figures.Intervals, Look: len(f.Series)/2 + 1}
+		third := figures.Series{Bars: figures.Intervals, Look: labels.Look, Hollow: true, Apart: true}
+		for _, c := range ascending {
 			if gains := k.gain(c); c.Loss == loss && c.Share == 1 && len(gains) > 0 {
-				series.Points = append(series.Points, figures.GainPoint{X: k.detail(c, top), Gains: gains, Real: c.Teacher != 0})
+				of := &labels
+				if c.Teacher != 0 {
+					of = &third
+				}
+				of.X, of.Values = append(of.X, k.detail(c, top)), append(of.Values, gains)
 			}
 		}
-		slices.SortFunc(series.Points, func(a, b figures.GainPoint) int { return cmp.Compare(a.X, b.X) })
-		if len(series.Points) > 0 {
-			f.Series = append(f.Series, series)
+		if len(labels.X)+len(third.X) > 0 {
+			f.Series = append(f.Series, labels, third)
 		}
 	}
 	return f

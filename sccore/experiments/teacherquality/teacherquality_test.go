@@ -168,7 +168,7 @@ func TestTeacherQualityResults(t *testing.T) {
 		t.Errorf("CoTAP and binary cross-entropy: %+v", row)
 	}
 	figure := Gains(results, false)
-	if _, _, err := figures.Render(figure); err != nil || len(figure.Series) != len(sccore.PatchConcentrations) || len(figure.Series[0].Points) != 5 {
+	if _, _, err := figures.Render(figure); err != nil || len(figure.Series) != 2*len(sccore.PatchConcentrations) || len(figure.Series[0].X)+len(figure.Series[1].X) != 5 {
 		t.Errorf("%d series, %v", len(figure.Series), err)
 	}
 	empty, err := Study.Results(nil, study.Quick)

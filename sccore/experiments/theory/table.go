@@ -50,25 +50,24 @@ func tables(r study.Results) (tables []figures.Table) {
 }
 
 // Ladder plots the true error and its bounds on a dataset, for each row and method.
-func Ladder(r study.Results, dataset string) figures.DotPlot {
-	figure := figures.DotPlot{Title: fmt.Sprintf("%s, %s profile, K principal axes of centred features", dataset, r.Profile), Y: "error rate, or bound on it"}
-	rungs := theoryColumns[:5]
-	for _, rung := range rungs {
-		figure.Series = append(figure.Series, rung.title)
-	}
+func Ladder(r study.Results, dataset string) figures.Chart {
+	figure := figures.Chart{Title: fmt.Sprintf("%s, %s profile, K principal axes of centred features", dataset, r.Profile), Shared: true}
 	for _, method := range methods.Names {
-		panel, column := figures.DotPanel{Title: augmentation.Title(method)}, augmentation.Column(dataset, method)
+		column := augmentation.Column(dataset, method)
+		panel := figures.Curves{Title: augmentation.Title(method), Y: "error rate, or bound on it", Points: true, Levels: []float64{0, 1}, Shift: 0.12}
 		for _, row := range augmentation.Rows {
-			if !r.Recorded(string(row), column) {
-				continue
+			if r.Recorded(string(row), column) {
+				panel.Names = append(panel.Names, string(row))
 			}
-			var values [][]float64
-			for _, rung := range rungs {
-				values = append(values, r.Details(string(row), column, detail(OwnViews, rung.name)))
-			}
-			panel.Rows, panel.Values = append(panel.Rows, string(row)), append(panel.Values, values)
 		}
-		if len(panel.Rows) > 0 {
+		for i, rung := range theoryColumns[:5] {
+			series := figures.Series{Name: rung.title, Hollow: i > 0}
+			for place, row := range panel.Names {
+				series.X, series.Values = append(series.X, float64(place)), append(series.Values, r.Details(row, column, detail(OwnViews, rung.name)))
+			}
+			panel.Series = append(panel.Series, series)
+		}
+		if len(panel.Names) > 0 {
 			figure.Panels = append(figure.Panels, panel)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // dieWithParent makes the system end a program when this process ends, however it ends: a SIGKILL leaves no server and no set-up behind.
@@ -21,11 +23,7 @@ func dieWithParent(c *exec.Cmd) {
 // adoptOrphans makes this process the parent of its descendants whose own parent ends. A server that is told to stop kills its kernels, and these leave the
 // programs behind that complete code for them.
 func adoptOrphans() error {
-	const setChildSubreaper = 36 // PR_SET_CHILD_SUBREAPER, since Linux 3.4.
-	if _, _, err := syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0); err != 0 {
-		return err
-	}
-	return nil
+	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
 // endChildren ends all children of this process, and theirs, and waits some seconds until they have. It is for the end of a program that adopts orphans.

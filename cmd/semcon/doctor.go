@@ -115,16 +115,16 @@ func tryBackend(what, config string) finding {
 
 // checkSetup checks what "semcon lab" installs and runs each of its programs.
 func checkSetup(ctx context.Context) []finding {
-	in, err := checkoutInstall()
+	in, err := installOf(false)
 	if err != nil {
 		return []finding{{stateMissing, "notebooks", err.Error()}}
 	}
-	state, err := in.state(ctx)
+	steps, limits, err := in.state(ctx)
 	if err != nil {
 		return []finding{{stateBroken, "set-up", err.Error()}}
 	}
 	var findings []finding
-	for _, limit := range state.limits {
+	for _, limit := range limits {
 		findings = append(findings, finding{stateMissing, "this machine", limit})
 	}
 	probes := map[string][]string{
@@ -132,9 +132,9 @@ func checkSetup(ctx context.Context) []finding {
 		"Go kernel":  {in.dir("bin", "gonb"), "-V"},
 		"completion": {in.dir("bin", "gopls"), "version"},
 	}
-	for _, step := range state.steps {
+	for _, step := range steps {
 		f := finding{stateOK, step.name, in.dir()}
-		if slices.ContainsFunc(state.pending, func(s setupStep) bool { return s.name == step.name }) {
+		if step.pending {
 			f = finding{stateBroken, step.name, "not installed or out of date: " + setupCommand}
 		} else if command := probes[step.name]; command != nil {
 			said, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"net"
 	"net/http"
@@ -52,13 +51,10 @@ func labVerb() *cobra.Command {
 			*data = must(filepath.Abs(*data))
 			check(requireFolder("data", *data))
 		}
-		find := checkoutInstall
-		if *global {
-			if find = globalInstall; !*setupOnly {
-				return usagef("--global needs --setup-only: the notebooks need a checkout")
-			}
+		if *global && !*setupOnly {
+			return usagef("--global needs --setup-only: the notebooks need a checkout")
 		}
-		in := must(find())
+		in := must(installOf(*global))
 		folder, copies := filepath.Join(in.root, "notebooks"), filepath.Join(in.root, "out", "lab")
 		if !*originals && !*setupOnly {
 			check(atomicfile.Writable(copies))
@@ -97,28 +93,17 @@ func serveLab(ctx context.Context, in install, lab *exec.Cmd, folder string, por
 	if err := lab.Start(); err != nil {
 		return fmt.Errorf("cannot start JupyterLab: %w", err)
 	}
-	var exit error
-	ended := make(chan struct{})
-	go func() { exit = lab.Wait(); close(ended) }()
-
-	opened := make(chan error, 1)
-	go func() { opened <- waitForServer(ctx, port, token) }()
-	select {
-	case err = <-opened:
-	case <-ended:
-		err = errors.New("JupyterLab ended immediately")
-	}
-	if err == nil {
+	running, ended := context.WithCancelCause(ctx)
+	exit := make(chan error, 1)
+	go func() { exit <- lab.Wait(); ended(errors.New("JupyterLab ended immediately")) }()
+	if err = waitForServer(running, port, token); err == nil {
 		fmt.Printf("JupyterLab is at http://127.0.0.1:%d%s?token=%s\nThe notebooks are in %s. Ctrl-C stops JupyterLab.\n"+
-			"From another machine: ssh -L %[1]d:127.0.0.1:%[1]d HOST\n", port, firstPage(folder), token, folder)
-	} else if ctx.Err() == nil {
+			"From another machine: ssh -L %[1]d:127.0.0.1:%[1]d HOST\n", port, firstPage, token, folder)
+	} else if running.Err() == nil {
 		lab.Process.Kill()
 	}
-	<-ended
+	err = cmp.Or(err, <-exit) // That of a server which was shut down from its own menu is nil.
 	endChildren()
-	if err == nil {
-		err = exit // nil if it was shut down from its own menu.
-	}
 	if ctx.Err() != nil || err == nil {
 		return nil
 	}
@@ -132,7 +117,7 @@ func labCommand(ctx context.Context, in install, folder string, port int, browse
 		"--ServerApp.port="+strconv.Itoa(port),
 		"--ServerApp.port_retries=0",
 		"--ServerApp.root_dir="+folder,
-		"--LabApp.default_url="+firstPage(folder),
+		"--LabApp.default_url="+firstPage,
 		"--ServerApp.open_browser="+map[bool]string{true: "True", false: "False"}[browser])
 	lab.Dir = in.root
 	lab.Env = in.environ()
@@ -140,15 +125,11 @@ func labCommand(ctx context.Context, in install, folder string, port int, browse
 	return lab
 }
 
-const readme = "README.md"
-
-// firstPage returns the page that JupyterLab shows first: the README, which explains what is different in a Go notebook, if the folder has it.
-func firstPage(folder string) string {
-	if !exists(filepath.Join(folder, readme)) {
-		return "/lab"
-	}
-	return "/lab/tree/" + readme
-}
+// The page that JupyterLab shows first explains what is different in a Go notebook.
+const (
+	readme    = "README.md"
+	firstPage = "/lab/tree/" + readme
+)
 
 // stopGently makes the context end a program with a signal that lets it end its children, such as kernels. The program gets a process group of
 // its own, so that it does not also receive the terminal's Ctrl-C.
@@ -159,7 +140,7 @@ func stopGently(c *exec.Cmd) {
 	c.WaitDelay = childGrace
 }
 
-// waitForServer waits until the server answers.
+// waitForServer waits until the server answers, and returns the cause if ctx ends before.
 func waitForServer(ctx context.Context, port int, token string) error {
 	const patience = 90 * time.Second
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/api/status", port), nil)
@@ -176,7 +157,7 @@ func waitForServer(ctx context.Context, port int, token string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
@@ -185,11 +166,8 @@ func waitForServer(ctx context.Context, port int, token string) error {
 
 // freePort returns the wanted port if it is free, or for 0 the first free port from 8888.
 func freePort(wanted int) (int, error) {
-	first, last := wanted, wanted
-	if wanted == 0 {
-		first, last = 8888, 8987
-	}
-	for port := first; port <= last; port++ {
+	const first, last = 8888, 8987
+	for port := cmp.Or(wanted, first); port <= max(wanted, last); port++ {
 		if listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			return port, listener.Close()
 		} else if wanted != 0 {
@@ -210,12 +188,12 @@ const copiesFile = ".copies.json"
 // copiedPages are the pages that users work on or that these link to, by patterns in the checkout: the folder of their copies, and where their links lead from
 // there, since JupyterLab opens nothing outside the folder that it serves. The project's README becomes docs/project.md.
 var copiedPages = []struct {
-	pattern, folder string
-	links           *strings.Replacer
+	pattern, folder, name string // Empty names are those of the originals.
+	links                 *strings.Replacer
 }{
-	{"notebooks/*.ipynb", "", linksOfNotebooks}, {"notebooks/" + readme, "", linksOfNotebooks},
-	{"docs/*", "docs", strings.NewReplacer("](../notebooks/", "](../", "](../"+readme, "](project.md")},
-	{readme, "docs", strings.NewReplacer("](docs/", "](", "](notebooks/", "](../")},
+	{"notebooks/*.ipynb", "", "", linksOfNotebooks}, {"notebooks/" + readme, "", "", linksOfNotebooks},
+	{"docs/*", "docs", "", strings.NewReplacer("](../notebooks/", "](../", "](../"+readme, "](project.md")},
+	{readme, "docs", "project.md", strings.NewReplacer("](docs/", "](", "](notebooks/", "](../")},
 }
 
 var linksOfNotebooks = strings.NewReplacer("](../docs/", "](docs/", "](../"+readme, "](docs/project.md")
@@ -224,13 +202,11 @@ var linksOfNotebooks = strings.NewReplacer("](../docs/", "](docs/", "](../"+read
 // unchanged. If an original has changed, it replaces its copy and the outputs in it, unless the user has edited the copy. copyNotebooks prints
 // each edited copy that it keeps to w.
 func copyNotebooks(root, to string, w io.Writer) error {
-	record, copied := filepath.Join(to, copiesFile), map[string]string{}
-	if content, err := os.ReadFile(record); err == nil {
-		if err := json.Unmarshal(content, &copied); err != nil {
-			return fmt.Errorf("%s: %w", record, err)
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
+	record := filepath.Join(to, copiesFile)
+	content, _ := os.ReadFile(record)
+	var copied map[string]string
+	if json.Unmarshal(content, &copied) != nil || copied == nil {
+		copied = map[string]string{} // Every copy counts as edited.
 	}
 	gone := maps.Clone(copied)
 	for _, pages := range copiedPages {
@@ -243,13 +219,8 @@ func copyNotebooks(root, to string, w io.Writer) error {
 			if err != nil {
 				return err
 			}
-			name := filepath.Join(pages.folder, filepath.Base(original))
-			if pages.pattern == readme {
-				name = filepath.Join(pages.folder, "project.md")
-			}
-			if filepath.Ext(name) == ".md" || filepath.Ext(name) == ".ipynb" {
-				content = []byte(pages.links.Replace(string(content)))
-			}
+			content = []byte(pages.links.Replace(string(content)))
+			name := filepath.Join(pages.folder, cmp.Or(pages.name, filepath.Base(original)))
 			delete(gone, name)
 			copy := filepath.Join(to, name)
 			state, present := stateIn(name, content), stateOf(copy)
@@ -297,27 +268,20 @@ func stateIn(path string, content []byte) string {
 	var notebook struct {
 		Cells []struct {
 			Kind   string `json:"cell_type"`
-			Source cellSource
+			Source json.RawMessage
 		}
 	}
 	if strings.HasSuffix(path, ".ipynb") && json.Unmarshal(content, &notebook) == nil {
 		content = nil
 		for _, cell := range notebook.Cells {
-			content = fmt.Appendf(content, "%s %q\n", cell.Kind, string(cell.Source))
+			text, lines := string(cell.Source), []string(nil) // A string or a list of lines.
+			if json.Unmarshal(cell.Source, &lines) == nil {
+				text = strings.Join(lines, "")
+			} else {
+				json.Unmarshal(cell.Source, &text) // Anything else stays as it is.
+			}
+			content = fmt.Appendf(content, "%s %q\n", cell.Kind, text)
 		}
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(content))
-}
-
-// cellSource is the text of a cell, which is a string or a list of lines.
-type cellSource string
-
-func (s *cellSource) UnmarshalJSON(text []byte) error {
-	var lines []string
-	if json.Unmarshal(text, &lines) == nil {
-		*s = cellSource(strings.Join(lines, ""))
-	} else if json.Unmarshal(text, (*string)(s)) != nil {
-		*s = cellSource(text)
-	}
-	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/base64"
@@ -19,6 +20,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,7 +51,7 @@ func notebooksVerb() *cobra.Command {
 		}
 		check(requireWritable("out", *out))
 		check(requireFolder("data", *data))
-		in := must(checkoutInstall())
+		in := must(installOf(false))
 		files := must(notebookFiles(filepath.Join(in.root, "notebooks"), names))
 		// The cells read the command line through package nb. They run in the folder of the notebook, so paths are absolute.
 		env := append(in.environ(), "SEMCON_PROFILE="+string(profile), "SEMCON_OUT="+must(filepath.Abs(*out)))
@@ -91,17 +93,13 @@ func notebookFiles(folder string, names []string) ([]string, error) {
 	}
 	var files []string
 	for _, name := range names {
-		if !strings.HasSuffix(name, ".ipynb") {
-			name += ".ipynb"
-		}
-		inFolder := filepath.Join(folder, name)
-		if _, err := os.Stat(inFolder); err == nil {
-			files = append(files, inFolder)
-		} else if _, err := os.Stat(name); err == nil {
-			files = append(files, name)
-		} else {
+		name = strings.TrimSuffix(name, ".ipynb") + ".ipynb"
+		places := []string{filepath.Join(folder, name), name}
+		i := slices.IndexFunc(places, exists)
+		if i < 0 {
 			return nil, usagef("no notebook %s in %s", name, folder)
 		}
+		files = append(files, places[i])
 	}
 	return files, nil
 }
@@ -124,16 +122,10 @@ func execute(ctx context.Context, python *exec.Cmd, notebook, result string) err
 		return err
 	}
 	failure := followCells(bufio.NewScanner(stdout), result)
-	err = python.Wait()
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case failure != nil:
-		return failure
-	case err != nil:
-		return fmt.Errorf("%s was not executed (%w); the log is %s", notebook, err, log.Name())
+	if err = python.Wait(); err != nil {
+		err = fmt.Errorf("%s was not executed (%w); the log is %s", notebook, err, log.Name())
 	}
-	return nil
+	return cmp.Or(ctx.Err(), failure, err)
 }
 
 // followCells shows the lines of execute_notebook.py in a bar and returns the failure that they name.
@@ -201,15 +193,12 @@ func cleanNotebook(content []byte, root string) ([]byte, error) {
 		return nil, fmt.Errorf("it has no list of cells")
 	}
 	for _, cell := range cells {
-		if cell, ok := cell.(map[string]any); ok {
-			if metadata, ok := cell["metadata"].(map[string]any); ok {
-				delete(metadata, "execution")
-			}
-			cell["outputs"] = withoutPath(cell["outputs"], root)
+		cell, _ := cell.(map[string]any)
+		metadata, _ := cell["metadata"].(map[string]any)
+		delete(metadata, "execution")
+		if outputs, ok := cell["outputs"]; ok { // Only code cells have outputs.
+			cell["outputs"] = withoutPath(outputs, root)
 			smallPictures(cell["outputs"])
-			if cell["outputs"] == nil {
-				delete(cell, "outputs") // Only code cells have outputs.
-			}
 		}
 	}
 	notebook["metadata"] = map[string]any{
@@ -224,21 +213,14 @@ func cleanNotebook(content []byte, root string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// withoutPath makes every path below the checkout in a JSON value relative to it.
-func withoutPath(value any, root string) any {
-	switch v := value.(type) {
-	case string:
-		return strings.ReplaceAll(strings.ReplaceAll(v, root+"/", ""), root, ".")
-	case []any:
-		for i := range v {
-			v[i] = withoutPath(v[i], root)
-		}
-	case map[string]any:
-		for key := range v {
-			v[key] = withoutPath(v[key], root)
-		}
-	}
-	return value
+// withoutPath makes every path below the checkout in the texts of a JSON value relative to it.
+func withoutPath(value any, root string) (relative any) {
+	text := must(json.Marshal(value))
+	quoted := strings.Trim(string(must(json.Marshal(root))), `"`)
+	decoder := json.NewDecoder(strings.NewReader(strings.NewReplacer(quoted+"/", "", quoted, ".").Replace(string(text))))
+	decoder.UseNumber()
+	check(decoder.Decode(&relative))
+	return relative
 }
 
 // Types of the pictures in a notebook's outputs.
@@ -303,36 +285,26 @@ func asJPEG(w io.Writer, picture image.Image) error {
 	return jpeg.Encode(w, picture, &jpeg.Options{Quality: 60})
 }
 
+// asFewColours rounds the colours of an opaque picture to at most 256: to 16 levels a channel, which show in no line or letter, or, for the many shades of
+// translucent points, to 8.
 func asFewColours(w io.Writer, picture image.Image) error {
-	few := fewColours(picture, 16)
-	if few == nil { // Translucent points have many shades.
-		few = fewColours(picture, 8)
-	}
-	if few == nil {
-		return errors.New("too many colours")
-	}
-	return (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(w, few)
-}
-
-// fewColours rounds the colours of an opaque picture to some levels a channel, and returns nil if more than 256 colours are left. 16 levels show in no line or letter.
-func fewColours(picture image.Image, levels uint32) *image.Paletted {
-	few := image.NewPaletted(picture.Bounds(), nil)
-	places := map[color.RGBA]uint8{}
-	for y := few.Rect.Min.Y; y < few.Rect.Max.Y; y++ {
-		for x := few.Rect.Min.X; x < few.Rect.Max.X; x++ {
-			r, g, b, _ := picture.At(x, y).RGBA()
-			level := func(v uint32) uint8 { return uint8((v*(levels-1) + 0x7fff) / 0xffff * 255 / (levels - 1)) }
-			c := color.RGBA{level(r), level(g), level(b), 255}
-			place, ok := places[c]
-			if !ok {
-				if len(places) == 256 {
-					return nil
+	for _, levels := range []uint32{16, 8} {
+		few := image.NewPaletted(picture.Bounds(), nil)
+		places := map[color.RGBA]uint8{}
+		for y := few.Rect.Min.Y; y < few.Rect.Max.Y && len(few.Palette) <= 256; y++ {
+			for x := few.Rect.Min.X; x < few.Rect.Max.X; x++ {
+				r, g, b, _ := picture.At(x, y).RGBA()
+				level := func(v uint32) uint8 { return uint8((v*(levels-1) + 0x7fff) / 0xffff * 255 / (levels - 1)) }
+				c := color.RGBA{level(r), level(g), level(b), 255}
+				if _, ok := places[c]; !ok {
+					places[c], few.Palette = uint8(len(few.Palette)), append(few.Palette, c)
 				}
-				place = uint8(len(places))
-				places[c], few.Palette = place, append(few.Palette, c)
+				few.SetColorIndex(x, y, places[c])
 			}
-			few.SetColorIndex(x, y, place)
+		}
+		if len(few.Palette) <= 256 {
+			return (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(w, few)
 		}
 	}
-	return few
+	return errors.New("too many colours")
 }

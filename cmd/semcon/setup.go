@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	_ "embed"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,19 +53,16 @@ func installAt(root string) (install, error) {
 	return install{absolute, filepath.Join(absolute, backend.SetupDir)}, err
 }
 
-// checkoutInstall returns the set-up of the checkout that this process belongs to.
-func checkoutInstall() (install, error) {
-	root := backend.CheckoutRoot()
-	if root == "" {
-		return install{}, errors.New("not in a checkout of the project: run this inside a clone of the repository")
+// installOf returns the set-up of the checkout that this process belongs to, or the user's own.
+func installOf(global bool) (install, error) {
+	if global {
+		folder, err := backend.CacheDir()
+		return install{folder: folder}, err
 	}
-	return installAt(root)
-}
-
-// globalInstall returns the user's own set-up.
-func globalInstall() (install, error) {
-	folder, err := backend.CacheDir()
-	return install{folder: folder}, err
+	if root := backend.CheckoutRoot(); root != "" {
+		return installAt(root)
+	}
+	return install{}, errors.New("not in a checkout of the project: run this inside a clone of the repository")
 }
 
 // dir joins path elements to the folder that everything is installed into.
@@ -74,54 +73,43 @@ func (in install) dir(elements ...string) string {
 // python returns the interpreter that JupyterLab is installed for.
 func (in install) python() string { return in.dir("venv", "bin", "python") }
 
-// setupState is what this machine supports, and the steps of set-up on it: all in order, and those that are left to do.
-type setupState struct {
-	limits         []string // One line for each thing that this machine does not support.
-	steps, pending []setupStep
-}
-
-// state examines the machine and the set-up, which it does not change.
-func (in install) state(ctx context.Context) (s setupState, err error) {
+// state examines the machine and the set-up, which it does not change: the steps in order, and a line for each thing that this machine does not support.
+func (in install) state(ctx context.Context) (steps []setupStep, limits []string, err error) {
 	m, err := in.probe(ctx)
-	if err != nil {
-		return s, err
+	if err == nil {
+		steps = in.steps(m)
+		in.mark(steps)
 	}
-	s.limits = m.limits
-	if s.steps, err = in.steps(m); err == nil {
-		s.pending = in.pending(s.steps)
-	}
-	return s, err
+	return steps, m.limits, err
 }
 
 // ensure brings the set-up up to date. It prints its progress and the limits of this machine to w, and writes the output of the tools to
 // setup.log. The error names the step, the message of the tool, and the log.
 func (in install) ensure(ctx context.Context, w io.Writer) error {
-	s, err := in.state(ctx)
+	steps, limits, err := in.state(ctx)
 	if err != nil {
 		return err
 	}
-	for _, limit := range s.limits {
+	for _, limit := range limits {
 		fmt.Fprintln(w, limit)
 	}
-	if len(s.pending) == 0 {
+	if !slices.ContainsFunc(steps, func(s setupStep) bool { return s.pending }) {
 		return nil
 	}
-	unlock, err := in.lock(ctx, w)
+	if err := os.MkdirAll(in.dir(), 0o777); err != nil {
+		return err
+	}
+	unlock, _, err := filelock.Wait(ctx, in.dir(setupLock), func() { fmt.Fprintln(w, "waiting for another set-up of this checkout") })
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	return in.do(ctx, in.pending(s.steps), w)
+	in.mark(steps) // Another process may have done them.
+	return in.do(ctx, steps, w)
 }
 
-// lock keeps two set-ups of one checkout from running at the same time.
-func (in install) lock(ctx context.Context, w io.Writer) (unlock func(), err error) {
-	if err := os.MkdirAll(in.dir(), 0o777); err != nil {
-		return nil, err
-	}
-	unlock, _, err = filelock.Wait(ctx, in.dir("lock"), func() { fmt.Fprintln(w, "waiting for another set-up of this checkout") })
-	return unlock, err
-}
+// setupLock keeps two set-ups of one checkout from running at the same time.
+const setupLock = "lock"
 
 // setupStep is a part of set-up that is done completely or not at all. Its stamp is written after its last task.
 type setupStep struct {
@@ -130,6 +118,7 @@ type setupStep struct {
 	products []string // Patterns of the files that it creates. If one is missing, the step is done again.
 	within   string   // The step that creates the folder of its products. If that step is done again, so is this one.
 	tasks    []setupTask
+	pending  bool // It is left to do.
 }
 
 // setupTask is one unit of the bar.
@@ -139,7 +128,7 @@ type setupTask struct {
 }
 
 // steps lists the steps of set-up on machine m, in order.
-func (in install) steps(m machine) ([]setupStep, error) {
+func (in install) steps(m machine) []setupStep {
 	python := setupStep{
 		name:     "Python",
 		inputs:   []string{in.folder, m.python, m.pythonVersion},
@@ -160,64 +149,48 @@ func (in install) steps(m machine) ([]setupStep, error) {
 			products: []string{in.dir("venv", "lib", "python3*", "site-packages", "*_plugins", "xla_*", "*.so")},
 			tasks:    []setupTask{{"XLA plugin", in.pip(m.plugin, "--force-reinstall")}},
 		})
-	} else if in.root == "" {
-		return nil, errors.New("there is no XLA plugin for this machine, and nothing else to set up without a checkout")
 	}
 	if in.root == "" {
-		return steps, nil
+		return steps
 	}
-	// The gopls of completion is a module of its own, because its dependencies are not those of the project.
-	var modules [2]string
-	for i, folder := range []string{"", "tools/gopls"} {
-		for _, file := range []string{"go.mod", "go.sum"} {
-			content, err := os.ReadFile(filepath.Join(in.root, folder, file))
-			if err != nil {
-				return nil, err
-			}
-			modules[i] += string(content)
-		}
+	modulesOf := func(folder string) string {
+		mod, _ := os.ReadFile(filepath.Join(in.root, folder, "go.mod")) // Go says what is wrong with it.
+		sum, _ := os.ReadFile(filepath.Join(in.root, folder, "go.sum"))
+		return string(mod) + string(sum)
 	}
-	settings := in.jupyterSettings(m)
-	var files, contents []string
-	for _, s := range settings {
-		files, contents = append(files, s.file), append(contents, s.file, s.content)
-	}
-	goEnv := []string{"GOFLAGS=" + goFlags, "GOBIN=" + in.dir("bin"), "GOWORK=off"}
 	goTask := func(name string, args ...string) setupTask {
-		return setupTask{name, in.command(goEnv, m.goTool, args...)}
+		return setupTask{name, in.command([]string{"GOFLAGS=" + goFlags, "GOBIN=" + in.dir("bin"), "GOWORK=off"}, "", m.goTool, args...)}
+	}
+	settings := setupStep{name: "settings", within: "Jupyter", tasks: []setupTask{{"settings of Jupyter", func(context.Context, *transcript) error {
+		for _, s := range in.jupyterSettings(m) {
+			if err := atomicfile.WriteBytes(s.file, []byte(s.content)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}}}
+	for _, s := range in.jupyterSettings(m) {
+		settings.inputs, settings.products = append(settings.inputs, s.file, s.content), append(settings.products, s.file)
 	}
 	return append(steps,
 		setupStep{
 			name:     "Go kernel",
-			inputs:   []string{in.root, m.goVersion, modules[0]},
+			inputs:   []string{in.root, m.goVersion, modulesOf("")},
 			products: []string{in.dir("bin", "gonb"), in.dir("bin", "goimports")},
 			tasks:    []setupTask{goTask("Go kernel", "install", "tool")},
 		},
-		setupStep{
+		setupStep{ // Its gopls is of a module of its own, because its dependencies are not those of the project.
 			name:     "completion",
-			inputs:   []string{in.root, m.goVersion, modules[1]},
+			inputs:   []string{in.root, m.goVersion, modulesOf("tools/gopls")},
 			products: []string{in.dir("bin", "gopls")},
 			tasks:    []setupTask{goTask("completion of Go code", "-C", "tools/gopls", "install", "tool")},
 		},
 		setupStep{
 			name:   "build",
-			inputs: []string{in.root, m.goVersion, fmt.Sprint(m.cgo), modules[0], goFlags},
+			inputs: []string{in.root, m.goVersion, fmt.Sprint(m.cgo), modulesOf(""), goFlags},
 			tasks:  []setupTask{goTask("Go modules", "mod", "download"), goTask("build of the project", "build", "./...")},
 		},
-		setupStep{
-			name:     "settings",
-			within:   "Jupyter",
-			inputs:   contents,
-			products: files,
-			tasks: []setupTask{{"settings of Jupyter", func(context.Context, *transcript) error {
-				for _, s := range settings {
-					if err := atomicfile.WriteBytes(s.file, []byte(s.content)); err != nil {
-						return err
-					}
-				}
-				return nil
-			}}},
-		}), nil
+		settings)
 }
 
 // hash returns a hash of the step's inputs. The length of each input makes the hash unambiguous.
@@ -233,22 +206,17 @@ func (in install) stampFile(s setupStep) string {
 	return in.dir("stamps", strings.ReplaceAll(s.name, " ", "-"))
 }
 
-// pending returns the steps whose stamp is missing or has another hash, or whose products are missing.
-func (in install) pending(steps []setupStep) (todo []setupStep) {
-	isPending := map[string]bool{}
-	for _, s := range steps {
-		stamp, err := os.ReadFile(in.stampFile(s))
-		current := err == nil && strings.TrimSpace(string(stamp)) == s.hash() && !isPending[s.within]
-		for _, product := range s.products {
-			found, err := filepath.Glob(product)
-			current = current && err == nil && len(found) > 0 && exists(found[0])
-		}
-		if !current {
-			todo = append(todo, s)
-			isPending[s.name] = true
-		}
+// mark marks the steps whose stamp is missing or has another hash, or whose products are missing.
+func (in install) mark(steps []setupStep) {
+	pending := map[string]bool{}
+	for i, s := range steps {
+		stamp, _ := os.ReadFile(in.stampFile(s))
+		steps[i].pending = strings.TrimSpace(string(stamp)) != s.hash() || pending[s.within] || slices.ContainsFunc(s.products, func(pattern string) bool {
+			found, _ := filepath.Glob(pattern)
+			return len(found) == 0 || !exists(found[0])
+		})
+		pending[s.name] = steps[i].pending
 	}
-	return todo
 }
 
 // exists follows links, because a link in a Python environment may point to an interpreter that is gone.
@@ -257,8 +225,9 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// do runs the steps one after the other, with one bar for all their tasks, which shows the latest line of the running one.
+// do runs the pending steps one after the other, with one bar for all their tasks, which shows the latest line of the running one.
 func (in install) do(ctx context.Context, steps []setupStep, w io.Writer) error {
+	steps = slices.DeleteFunc(steps, func(s setupStep) bool { return !s.pending })
 	log, err := os.Create(in.dir("setup.log"))
 	if err != nil {
 		return err
@@ -271,7 +240,7 @@ func (in install) do(ctx context.Context, steps []setupStep, w io.Writer) error 
 	bar := progress.New(w, "set-up", total)
 	defer bar.Close()
 	for _, s := range steps {
-		if err := os.Remove(in.stampFile(s)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.RemoveAll(in.stampFile(s)); err != nil {
 			return err
 		}
 		for _, t := range s.tasks {
@@ -286,7 +255,6 @@ func (in install) do(ctx context.Context, steps []setupStep, w io.Writer) error 
 				return fmt.Errorf("set-up step %q: %s; the log is %s", t.name, out.explain(err), log.Name())
 			}
 			done++
-			bar.Set(done, t.name)
 		}
 		if err := atomicfile.WriteBytes(in.stampFile(s), []byte(s.hash()+"\n")); err != nil {
 			return err
@@ -297,14 +265,12 @@ func (in install) do(ctx context.Context, steps []setupStep, w io.Writer) error 
 }
 
 // command returns a task that runs a program in the checkout, or else in the folder of the set-up, with env added to the environment.
-func (in install) command(env []string, program string, args ...string) func(context.Context, *transcript) error {
+func (in install) command(env []string, stdin, program string, args ...string) func(context.Context, *transcript) error {
 	return func(ctx context.Context, out *transcript) error {
 		c := exec.CommandContext(ctx, program, args...)
-		if c.Dir = in.root; c.Dir == "" {
-			c.Dir = in.folder
-		}
+		c.Dir = cmp.Or(in.root, in.folder)
 		c.Env = append(os.Environ(), env...)
-		c.Stdout, c.Stderr = out, out
+		c.Stdin, c.Stdout, c.Stderr = strings.NewReader(stdin), out, out
 		c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 		c.WaitDelay = 10 * time.Second
 		dieWithParent(c)
@@ -324,19 +290,12 @@ func (in install) makeVenv(m machine) func(context.Context, *transcript) error {
 		if err := os.RemoveAll(in.dir("venv")); err != nil {
 			return err
 		}
-		return in.command(cleanPython, m.python, "-m", "venv", in.dir("venv"))(ctx, out)
+		return in.command(cleanPython, "", m.python, "-m", "venv", in.dir("venv"))(ctx, out)
 	}
 }
 
-// pip returns a task that installs the packages of a requirements file into the Python environment.
+// pip returns a task that installs the packages of a requirements file, which pip reads from its standard input, into the Python environment.
 func (in install) pip(requirements string, flags ...string) func(context.Context, *transcript) error {
-	return func(ctx context.Context, out *transcript) error {
-		file := in.dir("requirements.txt")
-		if err := os.WriteFile(file, []byte(requirements), 0o666); err != nil {
-			return err
-		}
-		defer os.Remove(file)
-		args := append([]string{"-m", "pip", "install", "--no-input", "--progress-bar=off", "--disable-pip-version-check", "-r", file}, flags...)
-		return in.command(cleanPython, in.python(), args...)(ctx, out)
-	}
+	args := []string{"-m", "pip", "install", "--no-input", "--progress-bar=off", "--disable-pip-version-check", "-r", "/dev/stdin"}
+	return in.command(cleanPython, requirements, in.python(), append(args, flags...)...)
 }

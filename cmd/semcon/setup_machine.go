@@ -2,8 +2,9 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +13,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -60,6 +60,9 @@ func (in install) probe(ctx context.Context) (m machine, err error) {
 		m.plugin = xlaCPUPackages + xlaCUDAPackages
 	default:
 		m.plugin = xlaCPUPackages
+	}
+	if in.root == "" && m.plugin == "" {
+		return m, errors.New("there is no XLA plugin for this machine, and nothing else to set up without a checkout")
 	}
 	return m, nil
 }
@@ -138,14 +141,11 @@ var (
 
 func (t *transcript) Write(p []byte) (int, error) {
 	t.partial = append(t.partial, p...)
-	for {
-		line, rest, whole := bytes.Cut(t.partial, []byte("\n"))
-		if !whole {
-			return t.log.Write(p)
-		}
-		t.note(line)
-		t.partial = rest
+	for end := bytes.IndexByte(t.partial, '\n'); end >= 0; end = bytes.IndexByte(t.partial, '\n') {
+		t.note(t.partial[:end])
+		t.partial = t.partial[end+1:]
 	}
+	return t.log.Write(p)
 }
 
 func (t *transcript) note(text []byte) {
@@ -166,12 +166,7 @@ func (t *transcript) explain(err error) string {
 	t.note(t.partial)
 	said := err.Error()
 	if errors.As(err, new(*exec.ExitError)) {
-		switch {
-		case t.fault != "":
-			said = t.fault
-		case t.latest != "":
-			said = t.latest
-		}
+		said = cmp.Or(t.fault, t.latest, said)
 	}
 	if t.offline {
 		said += " (no connection: set-up downloads packages once; go online or set the proxies of pip and Go, then run this again)"
@@ -188,13 +183,9 @@ const (
 // environ returns the environment for Jupyter's programs: that of the caller, with all of Jupyter's folders inside .semcon, so that the home folder
 // stays unchanged.
 func (in install) environ() []string {
-	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return slices.Contains([]string{"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "JUPYTER_PATH", "JUPYTER_CONFIG_PATH"}, name)
-	})
-	return append(env,
+	return append(append(os.Environ(), cleanPython...),
 		"PATH="+in.dir("venv", "bin")+":"+os.Getenv("PATH"),
-		"PYTHONNOUSERSITE=1",
+		"VIRTUAL_ENV=", "JUPYTER_PATH=", "JUPYTER_CONFIG_PATH=",
 		"JUPYTER_PREFER_ENV_PATH=1",
 		"JUPYTER_CONFIG_DIR="+in.dir("jupyter", "config"),
 		"JUPYTER_DATA_DIR="+in.dir("jupyter", "data"),
@@ -203,44 +194,36 @@ func (in install) environ() []string {
 	)
 }
 
+// jupyterFiles are templates of Jupyter's settings. kernel.json describes the Go kernel. The kernel inherits the environment of the shell, including
+// GOMLX_BACKEND; "env" overrides it. The cells see the packages of the checkout. The kernel runs "go get" before each cell, which would look for newer versions
+// than those in go.mod. gopls, which completes code, would otherwise write to the home folder. Without a browser, the error contains the compiler's message,
+// for logs; a browser gets a page that names the cell and the line. server.json lets the server run as root, as in containers: it listens only on this
+// machine and asks for a token. It allows only the kernel of the notebooks. The search for language servers would find none, and leave npm files in the home
+// folder. overrides.json keeps JupyterLab from asking whether it may fetch news, and shows Markdown files rendered. The first completion of a kernel reads the
+// packages, which takes longer than JupyterLab's default of a second.
+//
+//go:embed jupyter
+var jupyterFiles embed.FS
+
 type settingsFile struct{ file, content string }
 
-var (
-	// kernelTemplate describes the Go kernel to Jupyter. The kernel inherits the environment of the shell, including GOMLX_BACKEND; "env" overrides it. The cells see
-	// the packages of the checkout. The kernel runs "go get" before each cell, which would look for newer versions than those in go.mod. gopls, which completes
-	// code, would otherwise write to the home folder. Without a browser, the error contains the compiler's message, for logs; a browser gets a page that names the
-	// cell and the line.
-	//
-	//go:embed jupyter/kernel.json
-	kernelTemplate string
-	// serverSettings let the server run as root, as in containers: it listens only on this machine and asks for a token. They allow only the kernel of the
-	// notebooks. The search for language servers would find none, and leave npm files in the home folder.
-	//
-	//go:embed jupyter/server.json
-	serverSettings string
-	// labSettings keep JupyterLab from asking whether it may fetch news, and show Markdown files rendered. The first completion of a kernel reads the packages,
-	// which takes longer than JupyterLab's default of a second.
-	//
-	//go:embed jupyter/overrides.json
-	labSettings string
-)
-
-// jupyterSettings are the settings of Jupyter: both kernels, the server, and JupyterLab.
-func (in install) jupyterSettings(m machine) []settingsFile {
-	shared := in.dir("venv", "share", "jupyter")
-	all := []settingsFile{
-		{in.dir("jupyter", "config", "jupyter_server_config.json"), serverSettings}, {filepath.Join(shared, "lab", "settings", "overrides.json"), labSettings},
-	}
-	for _, name := range []string{kernelName, headlessKernelName} {
+// jupyterSettings are the settings of Jupyter: the server, JupyterLab, and both kernels.
+func (in install) jupyterSettings(m machine) (all []settingsFile) {
+	templates := template.Must(template.ParseFS(jupyterFiles, "jupyter/*"))
+	add := func(name string, headless bool, file ...string) {
 		var text strings.Builder
-		err := template.Must(template.New("").Parse(kernelTemplate)).Execute(&text, map[string]any{
-			"Kernel": in.dir("bin", "gonb"), "Root": in.root, "Headless": name == headlessKernelName, "GoFlags": goFlags, "GoplsCache": in.dir("gopls"),
+		err := templates.ExecuteTemplate(&text, name, map[string]any{
+			"Kernel": in.dir("bin", "gonb"), "Root": in.root, "Headless": headless, "GoFlags": goFlags, "GoplsCache": in.dir("gopls"),
 			"Path": in.dir("bin") + ":" + filepath.Join(m.goRoot, "bin") + ":${PATH}",
 		})
 		if err != nil {
 			panic(err) // Texts always print.
 		}
-		all = append(all, settingsFile{filepath.Join(shared, "kernels", name, "kernel.json"), text.String()})
+		all = append(all, settingsFile{in.dir(file...), text.String()})
 	}
+	add("server.json", false, "jupyter", "config", "jupyter_server_config.json")
+	add("overrides.json", false, "venv", "share", "jupyter", "lab", "settings", "overrides.json")
+	add("kernel.json", false, "venv", "share", "jupyter", "kernels", kernelName, "kernel.json")
+	add("kernel.json", true, "venv", "share", "jupyter", "kernels", headlessKernelName, "kernel.json")
 	return all
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/sccore/backend"
 )
 
@@ -66,6 +67,8 @@ func TestEverythingIsDoneOnce(t *testing.T) {
 	wantCalls(t, m)
 }
 
+func isPending(s setupStep) bool { return s.pending }
+
 func TestOnlyWhatChangedIsDoneAgain(t *testing.T) {
 	m, in := newInstall(t)
 	ensure(t, in)
@@ -88,8 +91,8 @@ func TestOnlyWhatChangedIsDoneAgain(t *testing.T) {
 	t.Setenv("FAKE_PYTHON_MINOR", "13")
 	ensure(t, in)
 	wantCalls(t, m, "python3 -m venv .semcon/venv", "python3 -m pip", "python3 -m pip")
-	if state, err := in.state(t.Context()); err != nil || len(state.pending) > 0 {
-		t.Errorf("left to do: %v, %v", state.pending, err)
+	if steps, _, err := in.state(t.Context()); err != nil || slices.ContainsFunc(steps, isPending) {
+		t.Errorf("left to do: %v, %v", steps, err)
 	}
 }
 
@@ -211,10 +214,10 @@ func TestPluginForThisMachine(t *testing.T) {
 			if !strings.Contains(out, test.limit) {
 				t.Errorf("set-up does not print %q: %q", test.limit, out)
 			}
-			state, err := in.state(t.Context())
+			steps, _, err := in.state(t.Context())
 			isPlugin := func(s setupStep) bool { return s.name == "XLA plugin" }
-			if err != nil || slices.ContainsFunc(state.steps, isPlugin) != (test.plugin != "") || len(state.pending) > 0 {
-				t.Errorf("steps %v, pending %v, %v", state.steps, state.pending, err)
+			if err != nil || slices.ContainsFunc(steps, isPlugin) != (test.plugin != "") || slices.ContainsFunc(steps, isPending) {
+				t.Errorf("steps %v, %v", steps, err)
 			}
 		})
 	}
@@ -227,7 +230,7 @@ func TestSetUpWithoutACheckout(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", cache)
 	m.Without(t, "go")
 	t.Setenv("PATH", os.Getenv("PATH")+":/usr/bin:/bin")
-	in, err := globalInstall()
+	in, err := installOf(true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,27 +250,30 @@ func TestSetUpWithoutACheckout(t *testing.T) {
 	}
 }
 
+// listener is a writer that is told what is written.
+type listener func(text string)
+
+func (l listener) Write(p []byte) (int, error) { l(string(p)); return len(p), nil }
+
 func TestSecondSetUpWaitsForTheFirst(t *testing.T) {
 	_, in := newInstall(t)
-	unlock, err := in.lock(t.Context(), io.Discard)
-	if err != nil {
+	if err := os.MkdirAll(in.dir(), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	var out bytes.Buffer
-	if _, err := in.lock(ctx, &out); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the lock is held, but locking again gives %v", err)
+	unlock, free, err := filelock.Try(in.dir(setupLock))
+	if err != nil || !free {
+		t.Fatal(free, err)
 	}
-	if !strings.Contains(out.String(), "waiting for another set-up of this checkout") {
-		t.Errorf("it says %q", out.String())
+	ctx, cancel := context.WithCancel(t.Context())
+	said := ""
+	if err := in.ensure(ctx, listener(func(text string) { said += text; cancel() })); !errors.Is(err, context.Canceled) {
+		t.Errorf("the lock is held, but another set-up gives %v", err)
 	}
-	unlock()
-	unlock, err = in.lock(t.Context(), io.Discard)
-	if err != nil {
-		t.Fatal(err)
+	if !strings.Contains(said, "waiting for another set-up of this checkout") {
+		t.Errorf("it says %q", said)
 	}
 	unlock()
+	ensure(t, in)
 }
 
 func TestPathThatTheKernelCannotTake(t *testing.T) {

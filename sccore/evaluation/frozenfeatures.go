@@ -32,8 +32,51 @@ type Patches struct {
 	Image    *datasets.SegmentedImage // A whole image; nil for a crop.
 }
 
+// middleClasses returns the class of each of grid×grid patches: that of the pixel in its middle.
+func (p Patches) middleClasses(grid int) (classes []uint8) {
+	mask, height, width := p.Labels, heads.Upsampling*grid, heads.Upsampling*grid
+	if p.Image != nil {
+		mask, height, width = p.Image.Mask, p.Image.Height, p.Image.Width
+	}
+	for i := range grid * grid {
+		y, x := (2*(i/grid)+1)*height/(2*grid), (2*(i%grid)+1)*width/(2*grid)
+		classes = append(classes, mask[y*width+x])
+	}
+	return classes
+}
+
+// eachPatch calls visit with the feature and the class of each patch that has one, image by image, and returns their number; none is an error. classes returns the
+// class of each patch of an image, or [datasets.Ignore].
+func eachPatch(images iter.Seq2[Patches, error], classes func(Patches) []uint8, visit func(feature []float32, class uint8)) (visited int, err error) {
+	for patches, err := range images {
+		if err != nil {
+			return visited, err
+		}
+		all := classes(patches)
+		dim := len(patches.Features) / len(all)
+		for i, class := range all {
+			if class != datasets.Ignore {
+				visit(patches.Features[i*dim:(i+1)*dim], class)
+				visited++
+			}
+		}
+	}
+	if visited == 0 {
+		return 0, errNotAnnotated
+	}
+	return visited, nil
+}
+
 // Sample names a crop: its image, and its number among that image's crops.
 type Sample struct{ Image, Crop int }
+
+// samplesOf names the crops of one number of images.
+func samplesOf(images []int, crop int) (samples []Sample) {
+	for _, image := range images {
+		samples = append(samples, Sample{image, crop})
+	}
+	return samples
+}
 
 // Grid is the number of patches along each side of a crop.
 func (f FrozenFeatures) Grid() int { return f.Crop.Size / f.Extractor.ViT.PatchSize }

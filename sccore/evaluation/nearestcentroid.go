@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/settings"
 )
 
@@ -28,16 +27,12 @@ func (n NearestCentroid) Protocol() string {
 
 // Measure measures the share of test patches that are classified rightly. Memory does not grow with the sets. A set without an annotated patch is an error.
 func (n NearestCentroid) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
-	if err := settings.Check(n); err != nil {
+	means, right := make([]centroid, len(d.Train.Classes)), 0
+	if _, err := n.each(ctx, e, d.Train, func(feature []float32, class uint8) { means[class].add(feature) }); err != nil {
 		return r, err
 	}
-	means := make([]centroid, len(d.Train.Classes))
-	if err := n.each(ctx, e.FeatureExtractor, d.Train, func(feature []float32, class uint8) { means[class].add(feature) }); err != nil {
-		return r, err
-	}
-	right, all := 0, 0
-	err = n.each(ctx, e.FeatureExtractor, d.Test, func(feature []float32, class uint8) {
-		if all++; nearestOf(means, feature) == class {
+	all, err := n.each(ctx, e, d.Test, func(feature []float32, class uint8) {
+		if nearestOf(means, feature) == class {
 			right++
 		}
 	})
@@ -45,30 +40,14 @@ func (n NearestCentroid) Measure(ctx context.Context, e *Encoder, d Data) (r Res
 	return r, err
 }
 
-// each visits the patches of a set that are annotated, image by image.
-func (n NearestCentroid) each(ctx context.Context, frozen *FeatureExtractor, set *datasets.Segmentation, visit func(feature []float32, class uint8)) error {
-	var samples []Sample
-	for _, image := range datasets.Spread(set.Len(), n.Images) {
-		samples = append(samples, Sample{Image: image})
+// each visits the annotated patches of a set and returns their number.
+func (n NearestCentroid) each(ctx context.Context, e *Encoder, set *datasets.Segmentation, visit func(feature []float32, class uint8)) (int, error) {
+	if err := settings.Check(n); err != nil {
+		return 0, err
 	}
-	fixed := FrozenFeatures{Extractor: frozen, Images: set, Crop: RandomResizedCrop{Size: n.Size, MinScale: 1}}
-	grid, visited := fixed.Grid(), false
-	for patches, err := range fixed.Crops(ctx, samples) {
-		if err != nil {
-			return err
-		}
-		for i := range grid * grid {
-			row, column := i/grid*heads.Upsampling+heads.Upsampling/2, i%grid*heads.Upsampling+heads.Upsampling/2 // The patch's middle.
-			if class := patches.Labels[row*grid*heads.Upsampling+column]; class != datasets.Ignore {
-				visit(patches.Features[i*frozen.ViT.Dim:(i+1)*frozen.ViT.Dim], class)
-				visited = true
-			}
-		}
-	}
-	if !visited {
-		return errNotAnnotated
-	}
-	return nil
+	samples := samplesOf(datasets.Spread(set.Len(), n.Images), 0)
+	crops := FrozenFeatures{Extractor: e.FeatureExtractor, Images: set, Crop: RandomResizedCrop{Size: n.Size, MinScale: 1}}
+	return eachPatch(crops.Crops(ctx, samples), func(p Patches) []uint8 { return p.middleClasses(crops.Grid()) }, visit)
 }
 
 // centroid is the mean of features; empty without any.

@@ -3,6 +3,7 @@ package evaluation
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -174,23 +175,17 @@ func (p PatchRecall) draw(ctx context.Context, set FrozenFeatures) ([][][]float3
 	classes := len(set.Images.Classes)
 	grid := set.TestSize / set.Extractor.ViT.PatchSize
 	drawn, seen, rng := make([][][]float32, classes), make([]int, classes), rand.New(rand.NewPCG(set.Seed, uint64(p.PerClass)))
-	for patches, err := range set.All(ctx) {
-		if err != nil {
-			return nil, err
+	pure := func(of Patches) []uint8 { return pureClasses(of.Image, grid, classes, p.Purity) }
+	_, err := eachPatch(set.All(ctx), pure, func(feature []float32, class uint8) {
+		seen[class]++
+		if len(drawn[class]) < p.PerClass {
+			drawn[class] = append(drawn[class], slices.Clone(feature))
+		} else if at := rng.IntN(seen[class]); at < p.PerClass { // So each of those seen is held with the same probability.
+			drawn[class][at] = slices.Clone(feature)
 		}
-		dim := len(patches.Features) / (grid * grid)
-		for patch, class := range pureClasses(patches.Image, grid, classes, p.Purity) {
-			if class == datasets.Ignore {
-				continue
-			}
-			feature := append([]float32(nil), patches.Features[patch*dim:(patch+1)*dim]...)
-			seen[class]++
-			if len(drawn[class]) < p.PerClass {
-				drawn[class] = append(drawn[class], feature)
-			} else if at := rng.IntN(seen[class]); at < p.PerClass { // So each of those seen is held with the same probability.
-				drawn[class][at] = feature
-			}
-		}
+	})
+	if err != nil && !errors.Is(err, errNotAnnotated) { // The caller says which classes have patches.
+		return nil, err
 	}
 	return drawn, nil
 }

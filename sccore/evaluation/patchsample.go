@@ -58,12 +58,11 @@ func (s PatchSample) Draw(ctx context.Context, frozen *FeatureExtractor, set *da
 		if err != nil {
 			return SampledPatches{}, err
 		}
-		a, image := patches.Image, places[0]
+		image := places[0]
 		places = places[1:]
 		var annotated []SampledPatch
-		for p := range grid * grid {
-			y, x := (2*(p/grid)+1)*a.Height/(2*grid), (2*(p%grid)+1)*a.Width/(2*grid)
-			if class := a.Mask[y*a.Width+x]; class != datasets.Ignore {
+		for p, class := range patches.middleClasses(grid) {
+			if class != datasets.Ignore {
 				annotated = append(annotated, SampledPatch{image, p / grid, p % grid, class})
 			}
 		}

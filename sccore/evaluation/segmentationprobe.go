@@ -112,9 +112,7 @@ func (p SegmentationProbe) evaluate(ctx context.Context, e *Encoder, d Data, hea
 	fixed := FrozenFeatures{Extractor: e.FeatureExtractor, Images: train, Crop: RandomResizedCrop{p.CropSize, p.MinScale}, Seed: seed, TestSize: p.TestSize}
 	var samples []Sample
 	for pass := 0; len(samples) < steps*p.Batch; pass++ {
-		for _, image := range rand.New(rand.NewPCG(seed, uint64(pass))).Perm(n) {
-			samples = append(samples, Sample{image, pass})
-		}
+		samples = append(samples, samplesOf(rand.New(rand.NewPCG(seed, uint64(pass))).Perm(n), pass)...)
 	}
 	next, stop := iter.Pull2(fixed.Crops(ctx, samples[:steps*p.Batch])) // One stream, so that the encoder's batches are full.
 	defer stop()

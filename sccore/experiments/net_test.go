@@ -74,21 +74,21 @@ var segmented = []string{"coco", "voc2012", "ade20k", "cityscapes"}
 
 // netDatasets are the datasets of each experiment that decides by them, by profile.
 var netDatasets = map[string]map[study.Profile][]string{
-	effectaug.Name:        {study.Smoke: {"synthetic", "cifar10"}, study.Quick: {"synthetic", "cifar10", "images"}, study.Full: {"cifar10", "cifar100"}},
-	noisetolerance.Name:   {study.Smoke: {""}, study.Quick: {""}, study.Full: {""}},
-	pretrain.Name:         {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
-	patchrecall.Name:      {study.Smoke: {"synthetic", "voc2012"}, study.Quick: {"synthetic", "voc2012", "camvid"}, study.Full: {"voc2012"}},
-	centroid.Name:         {study.Smoke: {"synthetic", "coco"}, study.Quick: {"synthetic", "coco"}, study.Full: {"coco"}},
-	teacherquality.Name:   {study.Smoke: {"", "voc2012"}, study.Quick: {"", "voc2012"}, study.Full: {"", "voc2012"}},
-	extendedtraining.Name: {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
-	ablation.Name:         {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
-	mainresults.Name:      {study.Smoke: {"synthetic", "imagenet", "coco"}, study.Quick: {"synthetic", "imagenet", "coco"}, study.Full: {"imagenet", "coco"}},
-	transfer.Name:         {study.Smoke: {"synthetic", "voc2012"}, study.Quick: append(segmented, "synthetic"), study.Full: segmented},
-	finetuning.Name:       {study.Smoke: {"synthetic", "voc2012"}, study.Quick: append(segmented, "synthetic", "camvid"), study.Full: append(segmented, "camvid")},
-	video.Name:            {study.Smoke: {"synthetic", "davis"}, study.Quick: {"synthetic", "davis"}, study.Full: {"davis"}},
-	noiserate.Name:        {study.Smoke: {"synthetic", "voc2012"}, study.Quick: {"synthetic", "coco", "voc2012"}, study.Full: {"coco", "voc2012"}},
-	overdispersion.Name:   {study.Smoke: {""}, study.Quick: {""}, study.Full: {""}},
-	detection.Name:        {study.Smoke: {"synthetic", "coco"}, study.Quick: {"synthetic", "coco"}, study.Full: {"coco"}},
+	effectaug.Name:         {study.Smoke: {"synthetic", "cifar10"}, study.Quick: {"synthetic", "cifar10", "images"}, study.Full: {"cifar10", "cifar100"}},
+	noisetolerance.Name:    {study.Smoke: {""}, study.Quick: {""}, study.Full: {""}},
+	pretrain.Name:          {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
+	patchrecall.Study.Name: {study.Smoke: {"synthetic", "voc2012"}, study.Quick: {"synthetic", "voc2012", "camvid"}, study.Full: {"voc2012"}},
+	centroid.Study.Name:    {study.Smoke: {"synthetic", "coco"}, study.Quick: {"synthetic", "coco"}, study.Full: {"coco"}},
+	teacherquality.Name:    {study.Smoke: {"", "voc2012"}, study.Quick: {"", "voc2012"}, study.Full: {"", "voc2012"}},
+	extendedtraining.Name:  {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
+	ablation.Name:          {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
+	mainresults.Study.Name: {study.Smoke: {"synthetic", "imagenet", "coco"}, study.Quick: {"synthetic", "imagenet", "coco"}, study.Full: {"imagenet", "coco"}},
+	transfer.Name:          {study.Smoke: {"synthetic", "voc2012"}, study.Quick: append(segmented, "synthetic"), study.Full: segmented},
+	finetuning.Name:        {study.Smoke: {"synthetic", "voc2012"}, study.Quick: append(segmented, "synthetic", "camvid"), study.Full: append(segmented, "camvid")},
+	video.Name:             {study.Smoke: {"synthetic", "davis"}, study.Quick: {"synthetic", "davis"}, study.Full: {"davis"}},
+	noiserate.Name:         {study.Smoke: {"synthetic", "voc2012"}, study.Quick: {"synthetic", "coco", "voc2012"}, study.Full: {"coco", "voc2012"}},
+	overdispersion.Name:    {study.Smoke: {""}, study.Quick: {""}, study.Full: {""}},
+	detection.Name:         {study.Smoke: {"synthetic", "coco"}, study.Quick: {"synthetic", "coco"}, study.Full: {"coco"}},
 }
 
 func TestNetHoldsCellsAndHashes(t *testing.T) {
@@ -170,7 +170,7 @@ func TestNetHoldsSmokeRuns(t *testing.T) {
 }
 
 // inNet are the experiments whose smoke runs the net holds, in the order of needs.
-var inNet = []string{effectaug.Name, theory.Name, noisetolerance.Name, pretrain.Name, teacherquality.Name, ablation.Name, extendedtraining.Name, mainresults.Name, transfer.Name, video.Name, centroid.Name, noiserate.Name, overdispersion.Name, patchrecall.Name}
+var inNet = []string{effectaug.Name, theory.Name, noisetolerance.Name, pretrain.Name, teacherquality.Name, ablation.Name, extendedtraining.Name, mainresults.Study.Name, transfer.Name, video.Name, centroid.Study.Name, noiserate.Name, overdispersion.Name, patchrecall.Study.Name}
 
 // tablesOf makes all tables and the scoreboard of claims from the records below out.
 func tablesOf(t *testing.T, out string) string {

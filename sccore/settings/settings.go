@@ -146,6 +146,16 @@ func List(config any) ([]Setting, error) {
 	return all, err
 }
 
+// Value returns the value of a setting as JSON, by its key as [Apply] takes it; empty if there is no such setting.
+func Value(config any, key string) string {
+	all, _ := List(config) // A configuration always encodes.
+	i := slices.IndexFunc(all, func(s Setting) bool { return s.Key == key })
+	if i < 0 {
+		return ""
+	}
+	return all[i].Value
+}
+
 func list(key string, config reflect.Value) (all []Setting, err error) {
 	for _, m := range membersOf(key, config) {
 		if m.value.Kind() == reflect.Struct {

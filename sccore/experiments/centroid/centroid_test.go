@@ -17,13 +17,13 @@ func TestCentroidRecordsAndTable(t *testing.T) {
 		if err := Study.Run(context.Background(), b, options); err != nil {
 			t.Fatal(err)
 		}
-		values := studytest.ValuesByCell(t, options.Out, Name)
+		values := studytest.ValuesByCell(t, options.Out, Study.Name)
 		for _, cell := range []string{"synthetic/random/seed0", "synthetic/random/seed1", "synthetic/random/seed2"} {
 			if value := values[cell]; value <= 20 || value > 100 { // Chance is 14 % with seven classes.
 				t.Errorf("%s: accuracy %g", cell, value)
 			}
 		}
-		tables, err := Study.Experiment().Tables(studytest.Records(t, options.Out, Name), study.Smoke)
+		tables, err := Study.Experiment().Tables(studytest.Records(t, options.Out, Study.Name), study.Smoke)
 		if err != nil || len(tables) != 1 || len(tables[0].Rows) != 1 || len(tables[0].Rows[0].Cells[0].Ours) != 3 {
 			t.Errorf("%d tables, %+v, %v", len(tables), tables, err)
 		}

@@ -79,7 +79,7 @@ func TestMainResultsReadClassFolders(t *testing.T) {
 	if err := Study.Run(context.Background(), testbackend.Fastest(t), options); err != nil {
 		t.Fatal(err)
 	}
-	records, err := study.Records(study.Folder(options.Out, Name))
+	records, err := study.Records(study.Folder(options.Out, Study.Name))
 	if err != nil || len(records) != 1 {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
@@ -159,7 +159,7 @@ func TestMainResultsSegmentReadImages(t *testing.T) {
 	if len(warned) != 1 || !strings.HasPrefix(warned[0], "skipped the columns of linear and k-NN classification: ") || !strings.HasSuffix(warned[0], "have no labels") {
 		t.Errorf("warned of %q", warned)
 	}
-	records, err := study.Records(study.Folder(options.Out, Name))
+	records, err := study.Records(study.Folder(options.Out, Study.Name))
 	if err != nil || len(records) != 1 {
 		t.Fatalf("%d records, %v", len(records), err)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/settings"
@@ -19,13 +18,10 @@ import (
 	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
-// Name is the experiment's name.
-const Name = "main"
-
 // Study is the experiment.
 var Study = encoders.Experiment[Config]{
 	Info: study.Info{
-		Name:       Name,
+		Name:       "main",
 		Title:      "How good are frozen features of whole images and of patches?",
 		Reproduces: "Tab. main",
 		Labels:     []string{"main"},
@@ -39,7 +35,6 @@ var Study = encoders.Experiment[Config]{
 	Grid:       encoders.Grid[Config]{Table: "main", Shares: func(c Config) int { return c.Shares }, Config: config},
 	Sources:    encoders.MainTable,
 	Evaluation: func(c Config) evaluation.Evaluation { return c.measures() },
-	Drawn:      func(c Config) evaluation.Source { return evaluation.Source{Images: c.Images, Size: c.Size} },
 	Part: func(o study.Options, d evaluation.Data, c Config, seed int) evaluation.Data {
 		if o.Data == "" {
 			return d
@@ -137,7 +132,7 @@ func (c Config) check(read bool) error {
 	case !read && c.Shares != 0:
 		return errors.New("shares: synthetic images are drawn for each seed")
 	case !read:
-		return synthetic.Check("images", c.Images, "size", c.Size)
+		return nil
 	case c.Preprocessing.CropMode == datasets.WholeImage:
 		return fmt.Errorf("preprocessing: crop_mode %s: this experiment takes crops of one size", c.Preprocessing.CropMode)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/encoders"
@@ -38,27 +37,20 @@ var Study = encoders.Experiment[Config]{
 			study.Smoke: "seconds", study.Quick: "seconds per row on 2 cores", study.Full: "2,000 images of 448 pixels per row: minutes on a GPU",
 		},
 	},
-	Grid:       encoders.Grid[Config]{Table: "main", Config: encoders.Configured(defaults, rules)},
+	Grid: encoders.Grid[Config]{Table: "main", Config: encoders.Profiles(map[study.Profile]Config{
+		study.Smoke: profile(evaluation.PatchSample{Images: 24, PerImage: 8, Size: 32}), study.Quick: profile(evaluation.PatchSample{Images: 256, PerImage: 16, Size: 64}),
+		study.Full: profile(evaluation.PatchSample{Images: 2000, PerImage: 8, Size: 448}),
+	})},
 	Sources:    encoders.Sources[evaluation.Data]{Needed: "COCO or PASCAL VOC", None: "none of COCO and PASCAL VOC is", Names: []string{"coco", "voc2012"}},
 	Evaluation: func(c Config) evaluation.Evaluation { return c.NoiseRate },
-	Drawn: func(c Config) evaluation.Source {
-		return evaluation.Source{Images: c.Sample.Images, Size: c.Sample.Size}
-	},
-	Tables:  tables,
-	Figures: drawn,
+	Group:      "sample.",
+	Tables:     tables,
+	Figures:    drawn,
 }.Spec()
 
-func defaults(profile study.Profile, _ string) Config {
-	return Config{NoiseRate: evaluation.NoiseRate{Bins: 20, Sample: map[study.Profile]evaluation.PatchSample{
-		study.Smoke: {Images: 24, PerImage: 8, Size: 32}, study.Quick: {Images: 256, PerImage: 16, Size: 64}, study.Full: {Images: 2000, PerImage: 8, Size: 448},
-	}[profile]}}
-}
-
-func rules(c Config, dataset string) error {
-	if encoders.Drawn(dataset) {
-		return synthetic.Check("sample.images", c.Sample.Images, "sample.size", c.Sample.Size)
-	}
-	return nil
+// profile is the configuration of a profile with a sample.
+func profile(s evaluation.PatchSample) Config {
+	return Config{NoiseRate: evaluation.NoiseRate{Sample: s, Bins: 20}}
 }
 
 // tables returns a table of each dataset with records.

@@ -13,20 +13,16 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
-// Name is the experiment's name.
-const Name = "patch-recall"
-
 // Study is the experiment.
 var Study = encoders.Experiment[Config]{
 	Info: study.Info{
-		Name:       Name,
+		Name:       "patch-recall",
 		Title:      "Do the features of single patches tell their class, every class counting the same?",
 		Reproduces: "no table of the paper: a measure on which a short training on photographs gains more points than on mIoU",
 		Data:       "PASCAL VOC, CamVid, COCOStuff-27, ADE20k and Cityscapes, whichever --data has; without it synthetic scenes; encoders from pretrain's runs, or --set weights.dino-s16=FILE",
@@ -43,7 +39,6 @@ var Study = encoders.Experiment[Config]{
 		Names:  []string{"voc2012", "camvid", "coco", "ade20k", "cityscapes"},
 	},
 	Evaluation: func(c Config) evaluation.Evaluation { return c.recall() },
-	Drawn:      func(c Config) evaluation.Source { return evaluation.Source{Images: c.Images, Size: c.Size} },
 	Part:       part,
 	Columns: func(d evaluation.Data, _ study.Cell[Config]) []string {
 		return []string{d.Title() + "/" + linear, d.Title() + "/" + nearest}
@@ -81,7 +76,7 @@ func rules(c Config, dataset string) error {
 	if err := settings.Check(c.recall()); err != nil || !encoders.Drawn(dataset) {
 		return err
 	}
-	return cmp.Or(settings.Between("images", c.Images, 2, 1<<30), synthetic.Check("images", c.Images, "size", c.Size))
+	return settings.Between("images", c.Images, 2, 1<<30)
 }
 
 // profileConfig returns the configuration of a profile before --set.

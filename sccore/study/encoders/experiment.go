@@ -10,9 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
@@ -26,7 +28,9 @@ type Experiment[C comparable] struct {
 
 	// Evaluation returns what a configuration measures.
 	Evaluation func(config C) evaluation.Evaluation
-	// Drawn returns how many images of which size are drawn without a dataset.
+	// Group is the group of the settings images and size, as many and as large as they are drawn without a dataset: "classifier."; empty for the configuration
+	// itself. Drawn replaces it where other things are drawn. Optional.
+	Group string
 	Drawn func(config C) evaluation.Source
 	// Part returns a seed's part of the images; drawn ones, without o.Data, are its own already. Optional: without it each seed has all of a dataset.
 	Part func(o study.Options, d evaluation.Data, config C, seed int) evaluation.Data
@@ -44,6 +48,22 @@ func (e Experiment[C]) Spec() study.Spec[C, evaluation.Data] {
 	if e.Sources.Open == nil {
 		e.Sources.Open = func(dir, name string) (evaluation.Data, error) {
 			return e.Evaluation(*new(C)).Open(evaluation.Source{Dir: dir, Dataset: name})
+		}
+	}
+	if e.Drawn == nil {
+		e.Drawn = func(config C) (source evaluation.Source) {
+			for key, value := range map[string]*int{"images": &source.Images, "size": &source.Size} {
+				*value, _ = strconv.Atoi(settings.Value(config, e.Group+key))
+			}
+			return source
+		}
+		configured := e.Grid.Config
+		e.Grid.Config = func(profile study.Profile, dataset, variant string, set []string) (C, error) {
+			config, err := configured(profile, dataset, variant, set)
+			if source := e.Drawn(config); err == nil && Drawn(dataset) {
+				err = synthetic.Check(e.Group+"images", source.Images, e.Group+"size", source.Size)
+			}
+			return config, err
 		}
 	}
 	spec := study.Spec[C, evaluation.Data]{
@@ -174,8 +194,12 @@ func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], 
 	return cells, nil
 }
 
-// Configured returns the function Config of a [Grid] that applies --set to the defaults of a profile and checks the result: its ranges, and rules that depend on
-// the dataset, which are optional.
+// Profiles returns the function Config of a [Grid] that applies --set to the configuration of a profile and checks the ranges of the result.
+func Profiles[C any](all map[study.Profile]C) func(study.Profile, string, string, []string) (C, error) {
+	return Configured(func(profile study.Profile, _ string) C { return all[profile] }, nil)
+}
+
+// Configured is [Profiles] for a configuration that depends on the dataset, with rules that depend on it, which are optional.
 func Configured[C any](defaults func(study.Profile, string) C, rules func(config C, dataset string) error) func(study.Profile, string, string, []string) (C, error) {
 	return func(profile study.Profile, dataset, _ string, set []string) (C, error) {
 		c := defaults(profile, dataset)

@@ -109,11 +109,11 @@ func Details(from []string, value string, details ...string) []study.Column {
 }
 
 // Plain returns the tables of an experiment that the paper has no table of: one, of the values of all rows and columns with records. paper is the table whose rows
-// weights can be given for.
+// weights can be given for. The caption gets what the paper lacks.
 func Plain(paper, title, caption string) func(study.Results) []figures.Table {
 	return func(results study.Results) []figures.Table {
 		rows := AllRows(results, paper, results.Columns()...)
-		return []figures.Table{Alone(title, caption, rows, study.Columns(results.Columns()...)...).Of(results)}
+		return []figures.Table{Alone(title, caption+" The paper has no such table.", rows, study.Columns(results.Columns()...)...).Of(results)}
 	}
 }
 

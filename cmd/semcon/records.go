@@ -66,6 +66,7 @@ func tableVerb() *cobra.Command {
 	profileFlag(c, &profile, "of the runs shown")
 	out := c.Flags().String("out", "out", "`FOLDER` of the records")
 	format := choiceFlag(c, "format", "`FORMAT`: "+strings.Join(figures.Formats, ", "), figures.Formats...)
+	set := setFlag(c)
 	c.RunE = func(_ *cobra.Command, names []string) error {
 		experiment, label, err := oneExperiment(names)
 		check(err)
@@ -73,6 +74,12 @@ func tableVerb() *cobra.Command {
 		records := must(readRecords("table", *out, profile, folder, experiment))
 		if len(records) == 0 {
 			fmt.Fprintf(os.Stderr, "semcon table: no records in %s; \"%s\" makes them\n", folder, commandFor("run", experiment.Name, profile, *out))
+		}
+		all := len(records)
+		records, err = experiment.Selected(records, study.Options{Profile: profile, Out: *out, Set: *set})
+		check(choiceError(err))
+		if all > 0 && len(records) == 0 {
+			fmt.Fprintf(os.Stderr, "semcon table: no runs with --set %s in %s\n", strings.Join(*set, " --set "), folder)
 		}
 		tables := must(experiment.Tables(records, profile))
 		shown := namedTables(tables, label)
@@ -95,6 +102,11 @@ func tableVerb() *cobra.Command {
 		return nil
 	}
 	return c
+}
+
+// setFlag adds the flag that chooses runs by their settings.
+func setFlag(c *cobra.Command) *[]string {
+	return c.Flags().StringArray("set", nil, "show the runs with a changed setting: `KEY=VALUE`, as it was given to run; may be repeated")
 }
 
 // namedTables returns the tables that show the paper's table or figure with the label. They are all tables if no title has the label: the paper's figures of
@@ -130,10 +142,12 @@ func claimsVerb() *cobra.Command {
 	var profile study.Profile
 	profileFlag(c, &profile, "of the runs")
 	out := c.Flags().String("out", "out", "`FOLDER` of the records")
+	set := setFlag(c)
 	format := choiceFlag(c, "format", "`FORMAT`: "+strings.Join(figures.ScoreboardFormats, ", "), figures.ScoreboardFormats...)
 	c.RunE = func(*cobra.Command, []string) error {
 		must(readRecords("claims", *out, profile, *out, experiments.All()...))
-		fmt.Print(must(must(experiments.Claims(*out, profile)).Format(*format)))
+		check(knownSettings(*set, profile, *out))
+		fmt.Print(must(must(experiments.Claims(*out, profile, *set...)).Format(*format)))
 		return nil
 	}
 	return c
@@ -180,18 +194,35 @@ func reportVerb() *cobra.Command {
 	profileFlag(c, &o.Profile, "of the records")
 	dataFlag(c, &o.Data)
 	c.Flags().StringVar(&o.Out, "out", "out", "`FOLDER` of the records")
+	set := setFlag(c)
 	models := c.Flags().Bool("models", false, "also draw what the models of the runs make of images, which computes")
 	target := reportFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		check(requireFolder("out", o.Out))
 		check(requireFolder("data", o.Data))
 		check(target.check(o.Out))
+		check(knownSettings(*set, o.Profile, o.Out))
+		o.Set = *set
 		if *models {
 			o.Backend = must(backend.Open())
 		}
 		return target.write(c.Context(), o)
 	}
 	return c
+}
+
+// knownSettings returns an error if no experiment with records has the settings.
+func knownSettings(set []string, profile study.Profile, out string) (err error) {
+	for _, e := range experiments.All() {
+		records, readErr := study.Records(study.Folder(out, e.Name))
+		if readErr != nil || len(records) == 0 {
+			continue
+		}
+		if _, err = e.Selected(records, study.Options{Profile: profile, Out: out, Set: set}); err == nil {
+			return nil
+		}
+	}
+	return choiceError(err)
 }
 
 // reportTarget is where a report goes.

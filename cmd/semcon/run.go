@@ -156,7 +156,7 @@ func runVerb() *cobra.Command {
 		check(completeParallel(o, *devices))
 		check(requireWritable("out", o.Out))
 		check(choiceError(experiment.Run(c.Context(), must(openDevices(*devices, o.CheckpointEvery)), *o)))
-		fmt.Fprintf(os.Stderr, "show the table: %s\n", commandFor("table", cmp.Or(table, experiment.Name), o.Profile, o.Out))
+		fmt.Fprintf(os.Stderr, "show the table: %s\n", commandFor("table", cmp.Or(table, experiment.Name), o.Profile, o.Out, o.Set...))
 		return nil
 	}
 	return c
@@ -171,13 +171,16 @@ func choiceError(err error) error {
 }
 
 // commandFor returns the command that runs an experiment or shows its results, with the flags that differ from their defaults.
-func commandFor(verb, name string, profile study.Profile, out string) string {
+func commandFor(verb, name string, profile study.Profile, out string, set ...string) string {
 	words := []string{"semcon", verb, name}
 	if profile != study.Quick {
 		words = append(words, "--profile", string(profile))
 	}
 	if out != "out" {
 		words = append(words, "--out", out)
+	}
+	for _, assignment := range set {
+		words = append(words, "--set", assignment)
 	}
 	return commandLine(words...)
 }

@@ -12,9 +12,9 @@ import (
 )
 
 // Claims returns the scoreboard of the paper's claims from the records under the folder out. Each claim is measured by the experiment that it names, on
-// synthetic data and on real ones apart. Runs with settings that --set changed count for no claim; the scoreboard names them. It lists the data behind
-// its numbers.
-func Claims(out string, profile study.Profile) (figures.Scoreboard, error) {
+// synthetic data and on real ones apart. Runs with settings that --set changed count for no claim; the scoreboard names them. With set the claims of experiments
+// that have its keys are measured on runs with these settings instead, which the scoreboard says. It lists the data behind its numbers.
+func Claims(out string, profile study.Profile, set ...string) (figures.Scoreboard, error) {
 	type key struct {
 		id, part string
 		kind     figures.DataKind
@@ -24,6 +24,12 @@ func Claims(out string, profile study.Profile) (figures.Scoreboard, error) {
 		records, err := study.Records(study.Folder(out, e.Name))
 		if err != nil {
 			return figures.Scoreboard{}, err
+		}
+		selected, selectErr := e.Selected(records, study.Options{Profile: profile, Out: out, Set: set})
+		asked := len(set) > 0 && selectErr == nil && len(records) > 0
+		if asked {
+			records = selected
+			notes = append(notes, fmt.Sprintf("Claims of %s are of runs with --set %s: %s.", e.Name, strings.Join(set, " --set "), plural.Count(len(records), "record")))
 		}
 		if len(records) > 0 && records[0].LeftOut > 0 {
 			notes = append(notes, fmt.Sprintf("Left out as damaged: %s of %s.", plural.Count(records[0].LeftOut, "line"), filepath.Join(e.Name, study.RunsFile)))
@@ -37,7 +43,7 @@ func Claims(out string, profile study.Profile) (figures.Scoreboard, error) {
 			for i, claim := range claims {
 				note := found[i].Note
 				switch {
-				case len(found[i].Changed) > 0:
+				case len(found[i].Changed) > 0 && !asked:
 					note = fmt.Sprintf("Runs of %s on %s data count for no claim, because their settings differ from the profile's: %s.",
 						e.Name, kind, strings.Join(found[i].Changed, ", "))
 				case len(found[i].Blind) > 0:

@@ -34,8 +34,9 @@ var reportTemplate = page.Template(reportText)
 // Options say what a report shows.
 type Options struct {
 	Profile study.Profile
-	Out     string // Folder of the records.
-	Data    string // Folder of the datasets, which some figures are drawn from; empty for synthetic images.
+	Out     string   // Folder of the records.
+	Set     []string // Settings of the runs that are shown, as [study.Spec.Selected] takes them; of experiments that do not have the keys all runs are shown.
+	Data    string   // Folder of the datasets, which some figures are drawn from; empty for synthetic images.
 	// Backend draws what models of the runs make of images. Without it such figures are left out.
 	Backend compute.Backend
 	// Failures are errors of experiments that have just run, by their names.
@@ -90,7 +91,7 @@ func Write(file string, o Options) error {
 			p.Commands = append(p.Commands, o.Command(e))
 		}
 	}
-	board, err := experiments.Claims(o.Out, o.Profile)
+	board, err := experiments.Claims(o.Out, o.Profile, o.Set...)
 	if err != nil {
 		p.Problems = append(p.Problems, fmt.Sprintf("the claims: %v", err))
 	} else {
@@ -113,6 +114,9 @@ func (o Options) section(e study.Experiment, file string) section {
 	if err != nil {
 		s.Problems = append(s.Problems, err.Error())
 		return s
+	}
+	if selected, err := e.Selected(all, study.Options{Profile: o.Profile, Out: o.Out, Set: o.Set}); err == nil {
+		all = selected
 	}
 	var records []study.Record
 	var others []string

@@ -90,7 +90,7 @@ func TestReportShowsWhatIsThereAndWhatIsMissing(t *testing.T) {
 	if found := external.FindStringSubmatch(text); found != nil {
 		t.Errorf("the page asks for %s", found[1])
 	}
-	results, err := noisetolerance.Study.Load(out, study.Smoke)
+	results, err := noisetolerance.Study.Load(study.Options{Out: out, Profile: study.Smoke})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -109,7 +109,7 @@ func TestEachSeedHasItsData(t *testing.T) {
 				t.Errorf("%s ran on the data %q of seed %v", r.Cell, r.Data, r.Value)
 			}
 		}
-		results, err := s.Load(out, Smoke)
+		results, err := s.Load(Options{Out: out, Profile: Smoke})
 		if err != nil {
 			t.Fatal(err)
 		}

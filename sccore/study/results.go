@@ -1,8 +1,8 @@
 package study
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -19,9 +19,9 @@ type Results struct {
 	Profile Profile
 	Kind    figures.DataKind // Of the data, if [Results.On] has told them apart.
 	runs    map[[2]string][]Record
-	changed map[string][]string  // By column, the settings that differ from the profile's.
-	leftOut map[[2]string]string // By row and column without numbers, why its records are left out.
-	records []groupedRecord      // All of the profile, oldest first.
+	changed map[string][]string       // By column, the settings that differ from the profile's.
+	leftOut map[string]map[string]int // By column and by what they differ in, how many records are left out because they cannot be compared with the rest.
+	records []groupedRecord           // All of the profile, oldest first.
 }
 
 // groupedRecord is a record with what it must share with others to be compared with them.
@@ -32,13 +32,48 @@ type groupedRecord struct {
 	changed []string // The settings that --set changed, as "key=value".
 }
 
-// Load reads an experiment's records under the folder out.
-func (s Spec[C, D]) Load(out string, profile Profile) (Results, error) {
-	records, err := Records(Folder(out, s.Name))
+// Load reads an experiment's records of the options' folder, profile and settings.
+func (s Spec[C, D]) Load(o Options) (Results, error) {
+	records, err := Records(Folder(o.Out, s.Name))
+	if err == nil {
+		records, err = s.Selected(records, o)
+	}
 	if err != nil {
 		return Results{}, err
 	}
-	return s.Results(records, profile)
+	return s.Results(records, o.Profile)
+}
+
+// Selected returns the records that a run with the options would find: with Set, those of cells with its configuration. Without Set they are all records.
+func (s Spec[C, D]) Selected(records []Record, o Options) (selected []Record, err error) {
+	if len(o.Set) == 0 {
+		return records, nil
+	}
+	hashes := map[string]map[string]bool{} // Of the cells of each dataset.
+	for _, r := range records {
+		o.Seeds = max(o.Seeds, r.Seed+1)
+	}
+	upgrade(records)
+	for _, r := range records {
+		dataset, _, _ := strings.Cut(r.Cell, "/")
+		if dataset != r.Dataset {
+			dataset = "" // Images that have no name in the cell's.
+		}
+		if hashes[dataset] == nil {
+			cells, err := s.Cells(o, dataset)
+			if err != nil {
+				return nil, BadOption{err}
+			}
+			hashes[dataset] = map[string]bool{}
+			for _, c := range cells {
+				hashes[dataset][c.Hash()] = true
+			}
+		}
+		if r.Profile == o.Profile && hashes[dataset][r.ConfigHash] {
+			selected = append(selected, r)
+		}
+	}
+	return selected, nil
 }
 
 // Results groups the records of one profile.
@@ -69,7 +104,7 @@ func (s Spec[C, D]) Results(records []Record, profile Profile) (Results, error) 
 
 // resultsOf chooses the settings of each group, and sorts the records that have them.
 func resultsOf(profile Profile, records []groupedRecord) Results {
-	results := Results{Profile: profile, runs: map[[2]string][]Record{}, changed: map[string][]string{}, leftOut: map[[2]string]string{}, records: records}
+	results := Results{Profile: profile, runs: map[[2]string][]Record{}, changed: map[string][]string{}, leftOut: map[string]map[string]int{}, records: records}
 	chosen := map[string]groupedRecord{}
 	for _, r := range records {
 		if c, ok := chosen[r.group]; !ok || len(r.changed) == 0 || len(c.changed) > 0 {
@@ -79,19 +114,30 @@ func resultsOf(profile Profile, records []groupedRecord) Results {
 	for _, r := range records {
 		key := [2]string{r.Row, r.Column}
 		if c := chosen[r.group]; r.common != c.common || r.Data != c.Data {
-			if why := cmp.Or(strings.Join(r.changed, ", "), "other data"); len(results.runs[key]) == 0 {
-				results.leftOut[key] = why
+			if results.leftOut[r.Column] == nil {
+				results.leftOut[r.Column] = map[string]int{}
 			}
+			results.leftOut[r.Column][r.differs(c)]++
 			continue
 		}
 		results.changed[r.Column] = r.changed
-		delete(results.leftOut, key)
 		group := slices.DeleteFunc(results.runs[key], func(old Record) bool { return old.Seed == r.Seed })
 		group = append(group, r.Record)
 		slices.SortFunc(group, func(a, b Record) int { return a.Seed - b.Seed })
 		results.runs[key] = group
 	}
 	return results
+}
+
+// differs says in words what keeps a record out of the group of another, and what shows it.
+func (r groupedRecord) differs(chosen groupedRecord) string {
+	switch {
+	case slices.Equal(r.changed, chosen.changed):
+		return "other data or an earlier version"
+	case len(r.changed) == 0:
+		return "the profile's settings"
+	}
+	return fmt.Sprintf("--set %s, which shows them", strings.Join(r.changed, " --set "))
 }
 
 // Where returns the results of those records that keep selects.
@@ -221,8 +267,8 @@ func (r Results) Blind(column, random string, rows ...string) bool {
 	return measured
 }
 
-// Describe fills in a table's unit, profile and data. It adds to its caption what --set changed in columns of the records, and which rows are empty there because
-// their runs had other settings.
+// Describe fills in a table's unit, profile and data. It adds to its caption what --set changed in columns of the records, and how many
+// records are left out there because they had other settings or data.
 func (r Results) Describe(t *figures.Table, unit string, columns ...string) {
 	t.Unit, t.Profile = unit, string(r.Profile)
 	if len(r.records) > 0 && r.records[0].LeftOut > 0 {
@@ -257,14 +303,13 @@ func (r Results) Describe(t *figures.Table, unit string, columns ...string) {
 			t.Caption += fmt.Sprintf(" %s: settings that differ from the profile's: %s.", strings.Join(sharing[text], ", "), text)
 		}
 	}
-	var leftOut []string
-	for key, why := range r.leftOut {
-		if text := key[0] + " (" + why + ")"; slices.Contains(columns, key[1]) && !slices.Contains(leftOut, text) {
-			leftOut = append(leftOut, text)
+	leftOut := map[string]int{}
+	for _, column := range columns {
+		for why, count := range r.leftOut[column] {
+			leftOut[why] += count
 		}
 	}
-	if len(leftOut) > 0 {
-		slices.Sort(leftOut)
-		t.Caption += fmt.Sprintf(" Runs that cannot be compared with the rest are left out: %s.", strings.Join(leftOut, "; "))
+	for _, why := range slices.Sorted(maps.Keys(leftOut)) {
+		t.Caption += fmt.Sprintf(" Left out, as they cannot be compared with the rest: %s with %s.", plural.Count(leftOut[why], "number"), why)
 	}
 }

@@ -260,7 +260,7 @@ func TestNumbersOfUnlikeSettingsAreNotCompared(t *testing.T) {
 	y, out := newToy(), t.TempDir()
 	y.run(t, Options{Out: out, Set: []string{"steps=5"}, Seeds: 1, Only: []string{"a"}})
 	y.run(t, Options{Out: out, Seeds: 1, Only: []string{"b"}})
-	results, err := y.Load(out, Quick)
+	results, err := y.Load(Options{Out: out, Profile: Quick})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,8 +269,20 @@ func TestNumbersOfUnlikeSettingsAreNotCompared(t *testing.T) {
 	}
 	table := figures.Table{Columns: []string{"count"}, Rows: []figures.Row{{Cells: []figures.Cell{{Ours: results.Values("b", "count")}}}}}
 	results.Describe(&table, "%", "count")
-	if want := " Runs that cannot be compared with the rest are left out: a (steps=5)."; table.Caption != want {
+	if want := " Left out, as they cannot be compared with the rest: 1 number with --set steps=5, which shows them."; table.Caption != want {
 		t.Errorf("caption %q, want %q", table.Caption, want)
+	}
+	for _, c := range []struct {
+		set  []string
+		want string
+	}{{[]string{"steps=5"}, "[5] []"}, {[]string{"steps=3"}, "[] [3]"}, {[]string{"steps=6"}, "[] []"}} {
+		asked, err := y.Load(Options{Out: out, Profile: Quick, Set: c.set})
+		if got := fmt.Sprint(asked.Values("a", "count"), asked.Values("b", "count")); err != nil || got != c.want {
+			t.Errorf("--set %v shows %s, %v, want %s", c.set, got, err, c.want)
+		}
+	}
+	if _, err := y.Load(Options{Out: out, Profile: Quick, Set: []string{"speed=1"}}); !errors.As(err, new(BadOption)) {
+		t.Errorf("an unknown key: %v", err)
 	}
 	alone := results.Where(func(r Record) bool { return r.Row == "a" })
 	claim := figures.Claim{Quantity: figures.Quantity{Column: "count", Row: "a"}}

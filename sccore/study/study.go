@@ -138,6 +138,8 @@ type Experiment struct {
 	Recorded func(o Options) (done, all int, err error)
 	// Cells lists a dataset's cells.
 	Cells func(o Options, dataset string) ([]CellInfo, error)
+	// Selected returns the records that a run with the options would find, see [Spec.Selected].
+	Selected func(records []Record, o Options) ([]Record, error)
 	// Tables shows the records of one profile beside the paper's numbers.
 	Tables func(records []Record, profile Profile) ([]figures.Table, error)
 	// Figures draws the records of one profile. It returns what it can draw, with an error for what it cannot.
@@ -166,6 +168,7 @@ func (s Spec[C, D]) Experiment() Experiment {
 		Run:      s.Run,
 		Status:   s.Status,
 		Recorded: s.Recorded,
+		Selected: s.Selected,
 		Cells: func(o Options, dataset string) (infos []CellInfo, err error) {
 			cells, err := s.Cells(o, dataset)
 			for _, c := range cells {

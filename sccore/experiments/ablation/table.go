@@ -20,7 +20,7 @@ type Results struct{ study.Results }
 
 // Load reads the ablation's records under the folder out: those on real images if there are any, else those on synthetic ones.
 func Load(out string, profile study.Profile) (Results, error) {
-	all, err := Study.Load(out, profile)
+	all, err := Study.Load(study.Options{Out: out, Profile: profile})
 	return Results{all.Kinds()[0]}, err
 }
 

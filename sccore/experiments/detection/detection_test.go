@@ -37,7 +37,7 @@ func TestSmokeRecordsBoxesAndMasksOnce(t *testing.T) {
 			t.Errorf("record %d is %s, %s: %g, %v", i, r.Row, r.Column, r.Value, r.Details)
 		}
 	}
-	results, err := Study.Load(out, study.Smoke)
+	results, err := Study.Load(study.Options{Out: out, Profile: study.Smoke})
 	if err != nil || !slices.Equal(encoders.DatasetsOf(results.Columns()), []string{"synthetic scenes"}) {
 		t.Fatal(results.Columns(), err)
 	}

@@ -34,7 +34,7 @@ func TestSmokeRecordsEachHeadOnce(t *testing.T) {
 			t.Errorf("record %d is %s, %s: %g, %v", i, r.Row, r.Column, r.Value, r.Details)
 		}
 	}
-	results, err := Study.Load(out, study.Smoke)
+	results, err := Study.Load(study.Options{Out: out, Profile: study.Smoke})
 	if err != nil || !slices.Equal(Datasets(results), []string{"synthetic scenes"}) {
 		t.Fatal(results.Columns(), err)
 	}

@@ -31,7 +31,7 @@ func TestNoiseRateRecordsTableAndFigure(t *testing.T) {
 		if err != nil || len(tables) != 1 || len(tables[0].Rows) != 1 || len(tables[0].Rows[0].Cells[1].Ours) != 3 {
 			t.Errorf("%d tables, %+v, %v", len(tables), tables, err)
 		}
-		results, err := Study.Load(options.Out, study.Smoke)
+		results, err := Study.Load(study.Options{Out: options.Out, Profile: study.Smoke})
 		if err != nil {
 			t.Fatal(err)
 		}

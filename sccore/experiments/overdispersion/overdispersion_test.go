@@ -37,7 +37,7 @@ func TestOverDispersionRecordsTableAndFigure(t *testing.T) {
 	if err != nil || len(tables) != 1 || len(tables[0].Rows) != 2 || len(tables[0].Rows[1].Cells[0].Ours) != 1 {
 		t.Errorf("%d tables, %+v, %v", len(tables), tables, err)
 	}
-	results, err := Study.Load(options.Out, study.Smoke)
+	results, err := Study.Load(study.Options{Out: options.Out, Profile: study.Smoke})
 	if err != nil {
 		t.Fatal(err)
 	}

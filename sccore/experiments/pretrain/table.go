@@ -16,7 +16,7 @@ type Results struct{ study.Results }
 
 // Load reads the experiment's records under the folder out.
 func Load(out string, profile study.Profile) (Results, error) {
-	results, err := Study.Load(out, profile)
+	results, err := Study.Load(study.Options{Out: out, Profile: profile})
 	return Results{results}, err
 }
 

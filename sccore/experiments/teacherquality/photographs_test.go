@@ -123,7 +123,7 @@ func TestTeacherQualityOnPhotographs(t *testing.T) {
 	if len(anew) != 2 {
 		t.Errorf("anew %v", anew)
 	}
-	results, err := Study.Load(out, study.Smoke)
+	results, err := Study.Load(study.Options{Out: out, Profile: study.Smoke})
 	if err != nil {
 		t.Fatal(err)
 	}

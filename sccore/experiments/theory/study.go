@@ -125,7 +125,7 @@ func datasetNames(o study.Options) (names, missing []string, err error) {
 // trainedEncoders returns the records of the augmentation study whose encoders are measured, in the order of the paper's table. If there are none, the
 // error says how to train some.
 func trainedEncoders(o study.Options) (trained []study.Record, err error) {
-	results, err := augmentation.Load(o.Out, o.Profile)
+	results, err := augmentation.Load(o)
 	if err != nil {
 		return nil, err
 	}

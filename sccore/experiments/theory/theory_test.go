@@ -73,7 +73,7 @@ func TestTheoryOfTrainedEncoders(t *testing.T) {
 		t.Errorf("measured again, or %v", err)
 	}
 
-	results, err := Study.Load(out, study.Smoke)
+	results, err := Study.Load(study.Options{Out: out, Profile: study.Smoke})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func TestTransferRecordsEachHeadOnce(t *testing.T) {
 		}
 	}
 
-	results, err := Study.Load(out, study.Smoke)
+	results, err := Study.Load(study.Options{Out: out, Profile: study.Smoke})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestTransferRowsComeFromPretraining(t *testing.T) {
 	if err := runTransferSmoke(t, out); err != nil {
 		t.Fatal(err)
 	}
-	results, err := Study.Load(out, study.Smoke)
+	results, err := Study.Load(study.Options{Out: out, Profile: study.Smoke})
 	if err != nil {
 		t.Fatal(err)
 	}

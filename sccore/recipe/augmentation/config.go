@@ -180,9 +180,9 @@ func Defaults(r study.Record, config Config) Config {
 	return c
 }
 
-// Load reads the records of the trainings under the folder out.
-func Load(out string, profile study.Profile) (study.Results, error) {
+// Load reads the records of the trainings of the options' folder and profile.
+func Load(o study.Options) (study.Results, error) {
 	return study.Spec[Config, Data]{
 		Info: study.Info{Name: Study}, ProfileConfig: Defaults, Common: func(config, _ Config) Config { return config.Base() },
-	}.Load(out, profile)
+	}.Load(study.Options{Out: o.Out, Profile: o.Profile})
 }

@@ -71,6 +71,15 @@ func Out() string {
 	return Must(filepath.Abs(filepath.Join(backend.CheckoutRoot(), "out")))
 }
 
+// Options returns the options of an experiment's runs in a notebook, with settings as "key=value". The same options, given to Load, show these runs.
+func Options(settings ...string) study.Options {
+	o := study.Options{Profile: Profile(), Data: Data(), Out: Out(), Set: settings, Parallel: 2, Bar: Progress, CheckpointEvery: 20 * time.Second}
+	if o.Profile == study.Full { // A step of full size fills the device.
+		o.Parallel = 1
+	}
+	return o
+}
+
 // Check ends the cell if err is not nil and prints the first line of err. In a notebook, a second line names the line of the cell. After an
 // interrupt, Check prints that the cell was stopped.
 func Check(err error) {

@@ -83,7 +83,7 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 		t.Errorf("line 8 left %+v, %v", v, err)
 	}
 
-	results, err := Load(whole, study.Smoke)
+	results, err := Load(study.Options{Out: whole, Profile: study.Smoke})
 	if err != nil {
 		t.Fatal(err)
 	}

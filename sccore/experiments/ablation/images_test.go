@@ -209,7 +209,7 @@ func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 			t.Errorf("C15 is %+v", evidence[i])
 		}
 	}
-	results, err := Load(out, study.Quick)
+	results, err := Load(study.Options{Out: out, Profile: study.Quick})
 	if err != nil {
 		t.Fatal(err)
 	}

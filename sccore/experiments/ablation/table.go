@@ -18,9 +18,9 @@ import (
 // from; the columns are those of the paper's table.
 type Results struct{ study.Results }
 
-// Load reads the ablation's records under the folder out: those on real images if there are any, else those on synthetic ones.
-func Load(out string, profile study.Profile) (Results, error) {
-	all, err := Study.Load(study.Options{Out: out, Profile: profile})
+// Load reads the ablation's records as the options say: those on real images if there are any, else those on synthetic ones.
+func Load(o study.Options) (Results, error) {
+	all, err := Study.Load(o)
 	return Results{all.Kinds()[0]}, err
 }
 

@@ -78,7 +78,7 @@ func TestArmsStartAlikeAndResume(t *testing.T) {
 		}
 	}
 
-	results, err := Load(whole, study.Smoke)
+	results, err := Load(study.Options{Out: whole, Profile: study.Smoke})
 	if err != nil {
 		t.Fatal(err)
 	}

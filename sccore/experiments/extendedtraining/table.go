@@ -12,9 +12,9 @@ import (
 // Results are the records of the experiment in one profile, on either real or synthetic images.
 type Results struct{ study.Results }
 
-// Load reads the experiment's records under the folder out: those on real images if there are any, else those on synthetic ones.
-func Load(out string, profile study.Profile) (Results, error) {
-	all, err := Study.Load(study.Options{Out: out, Profile: profile})
+// Load reads the experiment's records as the options say: those on real images if there are any, else those on synthetic ones.
+func Load(o study.Options) (Results, error) {
+	all, err := Study.Load(o)
 	return Results{all.Kinds()[0]}, err
 }
 

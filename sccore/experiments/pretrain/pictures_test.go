@@ -28,7 +28,7 @@ func TestPretrainPictures(t *testing.T) {
 	if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Out: out}); err != nil {
 		t.Fatal(err)
 	}
-	results, err := Load(out, study.Smoke)
+	results, err := Load(study.Options{Out: out, Profile: study.Smoke})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestPretrainPicturesOfImages(t *testing.T) {
 	if err := Study.Run(t.Context(), b, refused); err == nil || !strings.Contains(err.Error(), "only with --data") {
 		t.Errorf("a cache of generated images: %v", err)
 	}
-	results, err := Load(out, study.Smoke)
+	results, err := Load(study.Options{Out: out, Profile: study.Smoke})
 	if err != nil {
 		t.Fatal(err)
 	}

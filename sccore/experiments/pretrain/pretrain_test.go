@@ -86,7 +86,7 @@ func TestPretrainGoesOnAfterItWasStopped(t *testing.T) {
 		if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Out: out}); err != nil {
 			t.Fatal(err)
 		}
-		results, err := Load(out, study.Smoke)
+		results, err := Load(study.Options{Out: out, Profile: study.Smoke})
 		if err != nil {
 			t.Fatal(err)
 		}

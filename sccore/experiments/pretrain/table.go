@@ -14,9 +14,9 @@ import (
 // Results are the records of the experiment in one profile.
 type Results struct{ study.Results }
 
-// Load reads the experiment's records under the folder out.
-func Load(out string, profile study.Profile) (Results, error) {
-	results, err := Study.Load(study.Options{Out: out, Profile: profile})
+// Load reads the experiment's records as the options say.
+func Load(o study.Options) (Results, error) {
+	results, err := Study.Load(o)
 	return Results{results}, err
 }
 
@@ -65,7 +65,7 @@ func (r Results) trained(seed int) (last study.Record, err error) {
 // what it is. Both are empty without such a run.
 func Trained(out string) (file, name string) {
 	for _, profile := range []study.Profile{study.Full, study.Quick, study.Smoke} {
-		results, err := Load(out, profile)
+		results, err := Load(study.Options{Out: out, Profile: profile})
 		if err != nil {
 			continue
 		}

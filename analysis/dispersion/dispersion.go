@@ -1,18 +1,14 @@
 // Package dispersion measures over-dispersion and the noise rate of correspondences. Patch features with the class and object of each patch go in.
-// Mean similarities within and between objects and classes, the share of true positives by similarity ([Patches.Measure]), and the number of segments
-// into which an object falls ([OverSegmentation]) come out.
+// Mean similarities within and between objects and classes, and the share of true positives by similarity come out ([Patches.Measure]).
 //
 // The next measure of patches gets a file here.
 package dispersion
 
 import (
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 
 	"github.com/semcon/semcon/analysis/stats"
-	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -132,40 +128,6 @@ func (p Patches) labelled() (unit *mat.Dense, class, instance []int, err error) 
 		unit = mat.NewDense(len(class), dim, data)
 	}
 	return unit, class, instance, nil
-}
-
-// OverSegmentation measures into how many segments an object falls. It is the mean over instances of the exponential of the entropy of the segments
-// of its patches: 1 if each instance lies in one segment, and k if each is split evenly among k. segment is the predicted segment or cluster of each
-// patch; instance is its object, negative for none. It is NaN without objects; different lengths are an error.
-func OverSegmentation(segment, instance []int) (float64, error) {
-	if len(segment) != len(instance) {
-		return 0, fmt.Errorf("over-segmentation: %d segments for %d instances", len(segment), len(instance))
-	}
-	split := map[int]map[int]float64{}
-	for i, object := range instance {
-		if object < 0 {
-			continue
-		}
-		if split[object] == nil {
-			split[object] = map[int]float64{}
-		}
-		split[object][segment[i]]++
-	}
-	var effective []float64
-	for _, counts := range split {
-		sizes := slices.Sorted(maps.Values(counts)) // A map has no order, and the sum of floats depends on it.
-		total, entropy := floats.Sum(sizes), 0.0
-		for _, count := range sizes {
-			entropy -= count / total * math.Log(count/total)
-		}
-		effective = append(effective, math.Exp(entropy))
-	}
-	slices.Sort(effective)
-	sum := 0.0
-	for _, value := range effective {
-		sum += value
-	}
-	return sum / float64(len(effective)), nil
 }
 
 // ByRank groups pairs by the rank of their similarity: the bins of [Patches.Measure], which should be many, are merged into groups of equally many

@@ -104,28 +104,6 @@ func TestBadPatchesAreRefused(t *testing.T) {
 	}
 }
 
-func TestOverSegmentation(t *testing.T) {
-	for _, c := range []struct {
-		segment, instance []int
-		want              float64
-	}{
-		{[]int{1, 1, 2, 2}, []int{5, 5, 6, 6}, 1},
-		{[]int{1, 1, 1, 1}, []int{5, 5, 6, 6}, 1},
-		{[]int{1, 2, 3, 4}, []int{5, 5, 5, 5}, 4},
-		{[]int{1, 2, 3, 3, 9}, []int{5, 5, 6, 6, -1}, 1.5},
-		{[]int{1}, []int{-1}, math.NaN()},
-	} {
-		got, err := OverSegmentation(c.segment, c.instance)
-		if err != nil {
-			t.Fatal(err)
-		}
-		nearly(t, fmt.Sprint(c.segment), got, c.want)
-	}
-	if _, err := OverSegmentation([]int{1}, nil); err == nil || err.Error() != "over-segmentation: 1 segments for 0 instances" {
-		t.Error(err)
-	}
-}
-
 func ExamplePatches_Measure() {
 	// Two dogs and a cat have two patches each. The dogs' heads are alike, their legs are not.
 	p := Patches{
@@ -138,10 +116,4 @@ func ExamplePatches_Measure() {
 	// Output:
 	// instance 0.80, class 0.84, inter-class -0.85
 	// 100 % of similar pairs share their class
-}
-
-func ExampleOverSegmentation() {
-	index, _ := OverSegmentation([]int{0, 0, 1, 1, 2, 2}, []int{0, 0, 0, 0, 1, 1})
-	fmt.Printf("%.2f segments per object\n", index)
-	// Output: 1.50 segments per object
 }

@@ -77,6 +77,15 @@ func cocoClass(category uint32) (uint8, bool) {
 	return class, known
 }
 
+// cocoStuff is COCO 2017 with the 27 coarse classes of COCO-Stuff (Caesar et al. 2018), below dir/coco. Images are in train2017 and
+// val2017, the test split here, or in subfolders of images with these names. Masks are the first of these that exist:
+//
+//   - stuffthingmaps/train2017/NAME.png, COCO-Stuff's own: each pixel is a category minus 1, and 255 is ignored;
+//   - annotations/panoptic_train2017/NAME.png and annotations/panoptic_train2017.json, COCO's panoptic annotations;
+//   - semantic_masks/train2017/NAME.png: each pixel is a category, and 0 is ignored.
+//
+// If curated/train2017/Coco164kFull_Stuff_Coarse_7.txt exists, only the images in it are used: the list curated by Ji et al., with 49,629
+// training and 2,175 test images.
 var cocoStuff = &layout{
 	key: "coco", name: "COCOStuff-27",
 	classes: func() (names []string) {
@@ -86,23 +95,12 @@ var cocoStuff = &layout{
 		return names
 	}(),
 	official: map[Split]int{Train: 118287, Test: 5000},
-	list:     (*layout).listCOCOStuff,
+	find:     findCOCOStuff,
 	colours:  vocColours(1, len(cocoGroups)), // The groups have no official ones, and no background for VOC's black.
 	mask:     cocoMask,
 }
 
-// COCOStuff27 opens COCO 2017 with the 27 coarse classes of COCO-Stuff (Caesar et al. 2018), below dir/coco. Images are in train2017 and
-// val2017, the test split here, or in subfolders of images with these names. Masks are the first of these that exist:
-//
-//   - stuffthingmaps/train2017/NAME.png, COCO-Stuff's own: each pixel is a category minus 1, and 255 is ignored;
-//   - annotations/panoptic_train2017/NAME.png and annotations/panoptic_train2017.json, COCO's panoptic annotations;
-//   - semantic_masks/train2017/NAME.png: each pixel is a category, and 0 is ignored.
-//
-// If curated/train2017/Coco164kFull_Stuff_Coarse_7.txt exists, only the images in it are used: the list curated by Ji et al., with 49,629
-// training and 2,175 test images.
-func COCOStuff27(dir string, split Split) (*Segmentation, error) { return cocoStuff.open(dir, split) }
-
-func (s *layout) listCOCOStuff(dir string, split Split) (folder string, pairs []pair, err error) {
+func findCOCOStuff(s *layout, dir string, split Split) (folder string, pairs []pair, err error) {
 	if folder, err = s.locate(dir, []string{"coco", "."}, "."); err != nil {
 		return "", nil, err
 	}

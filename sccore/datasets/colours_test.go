@@ -89,7 +89,7 @@ func TestPacks(t *testing.T) {
 	for name, c := range map[string]struct {
 		open   func(dir string, split Split) (*Segmentation, error)
 		counts [2]int
-	}{"voc-dense128": {VOC, [2]int{1786, 443}}, "camvid128": {CamVid, [2]int{367, 233}}} {
+	}{"voc-dense128": {VOC, [2]int{1786, 443}}, "camvid128": {camVid.open, [2]int{367, 233}}} {
 		for i, split := range []Split{Train, Test} {
 			s, err := c.open(filepath.Join(dir, name), split)
 			if dir == "" || (Status{Err: err}).Missing() {

@@ -214,6 +214,60 @@ func partOf(name string, split Split, train, test string) (string, error) {
 	return "", fmt.Errorf("%s has no split %q, only %q and %q", name, split, Train, Test)
 }
 
+// readList reads the names in a split's list, one a line. A line may also hold the paths of an image and its mask, as /JPEGImages/NAME.jpg
+// /SegmentationClass/NAME.png, which have one name.
+func readList(path string) (names []string, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, reason(err))
+	}
+	for line := range strings.Lines(strings.TrimPrefix(string(text), "\ufeff")) {
+		name, fields := "", strings.Fields(line)
+		switch len(fields) {
+		case 0:
+			continue
+		case 1:
+			name = fields[0]
+		case 2:
+			image, mask := stem(fields[0]), stem(fields[1])
+			if image == mask && image != fields[0] && mask != fields[1] {
+				name = image
+			}
+		}
+		if !isName(name) {
+			return nil, fmt.Errorf("%s: %.80q is not the name of an image, nor the paths of an image and its mask", path, strings.TrimSpace(line))
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s: lists no images", path)
+	}
+	return names, nil
+}
+
+// stem is the name of a file without its folder and its ending.
+func stem(file string) string {
+	name := path.Base(file)
+	return strings.TrimSuffix(name, path.Ext(name))
+}
+
+// filesIn lists the files of a folder whose names have the ending, sorted and without it.
+func filesIn(folder, ending string) ([]string, error) {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, missingf("%s does not exist", folder)
+	} else if err != nil {
+		return nil, fmt.Errorf("%s: %w", folder, reason(err))
+	}
+	var names []string
+	for _, entry := range entries {
+		if name, ok := strings.CutSuffix(entry.Name(), ending); ok && !strings.HasPrefix(name, ".") {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
 // isName says that a text from a file is the name of a file, and leads nowhere else.
 func isName(text string) bool {
 	return text != "" && filepath.Base(text) == text && text != "." && text != ".."

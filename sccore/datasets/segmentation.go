@@ -2,22 +2,13 @@ package datasets
 
 import (
 	"context"
-	"crypto/sha256"
-	"errors"
 	"fmt"
 	"image"
 	"image/color"
-	"io/fs"
-	"os"
-	"path"
-	"path/filepath"
-	"slices"
-	"strings"
 )
 
-// Segmentation is a split of a semantic-segmentation dataset, read one image at a time so that it needs little memory. [VOC], [ADE20k],
-// [Cityscapes], [COCOStuff27] and [CamVid] open real datasets, and package synthetic draws one. As in the paper, [Test] is the official
-// validation split, save for CamVid.
+// Segmentation is a split of a semantic-segmentation dataset, read one image at a time so that it needs little memory. [OpenSegmentation] opens a
+// real one, and package synthetic draws one. As in the paper, [Test] is the official validation split, save for CamVid.
 type Segmentation struct {
 	Name    string   // The dataset's name, "PASCAL VOC".
 	Classes []string // The name of each class, at most 255.
@@ -54,183 +45,6 @@ func (s *Segmentation) Read(i int) (*SegmentedImage, error) { return s.read(i) }
 
 // Image returns the image for drawing.
 func (a *SegmentedImage) Image() *image.RGBA { return rgba(a.Pixels, a.Height, a.Width) }
-
-// pair holds the paths of an image and its mask.
-type pair struct{ image, mask string }
-
-// layout describes how a dataset stores its images and masks.
-type layout struct {
-	key, name string
-	classes   []string
-	colours   []uint32 // 0xRRGGBB; nil for VOC's.
-	official  map[Split]int
-	// list finds the files below a data folder. Its error for missing data is an [fs.ErrNotExist].
-	list func(s *layout, dir string, split Split) (folder string, pairs []pair, err error)
-	// mask decodes the file of a mask, and says what its ids stand for.
-	mask func(path string, file []byte) (ids, classOf, error)
-}
-
-var layouts = []*layout{cocoStuff, voc, ade20k, cityscapes, camVid}
-
-// SegmentationKeys lists the names that [OpenSegmentation] knows.
-func SegmentationKeys() (keys []string) {
-	for _, d := range layouts {
-		keys = append(keys, d.key)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// OpenSegmentation opens a split of a dataset by its name on the command line, one of [SegmentationKeys], below dir.
-func OpenSegmentation(key, dir string, split Split) (*Segmentation, error) {
-	for _, d := range layouts {
-		if d.key == key {
-			return d.open(dir, split)
-		}
-	}
-	return nil, fmt.Errorf("dataset %q: want one of %s", key, strings.Join(SegmentationKeys(), ", "))
-}
-
-// open lists the files of a split and checks that each is there.
-func (s *layout) open(dir string, split Split) (*Segmentation, error) {
-	if err := dataFolder(s.name, dir); err != nil {
-		return nil, err
-	}
-	if _, err := partOf(s.name, split, "", ""); err != nil {
-		return nil, err
-	}
-	folder, pairs, err := s.list(s, dir, split)
-	if err != nil {
-		return nil, err
-	}
-	if len(pairs) == 0 {
-		return nil, fmt.Errorf("%s: no %s images in %s", s.name, split, folder)
-	}
-	digest := sha256.New()
-	for _, p := range pairs {
-		for _, path := range []string{p.image, p.mask} {
-			info, err := os.Stat(path)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %s: %v", s.name, path, reason(err)) // Not %w: an incomplete dataset is not a missing one.
-			}
-			name, err := filepath.Rel(folder, path)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", s.name, err)
-			}
-			fmt.Fprintf(digest, "%q %d\n", filepath.ToSlash(name), info.Size())
-		}
-	}
-	return &Segmentation{
-		Name: s.name, Classes: slices.Clone(s.classes), folder: folder, count: len(pairs), colours: s.colours,
-		Identity: fmt.Sprintf("%s %s: %d images, %d classes, sha256 of names and sizes %x", s.name, split, len(pairs), len(s.classes), digest.Sum(nil)[:8]),
-		read:     func(i int) (*SegmentedImage, error) { return s.read(pairs[i]) },
-	}, nil
-}
-
-func (s *layout) read(p pair) (*SegmentedImage, error) {
-	out, err := readStored(p.image)
-	if err != nil {
-		return nil, err
-	}
-	out.Mask, err = loadPath(p.mask, func(file []byte) ([]uint8, error) {
-		m, class, err := s.mask(p.mask, file)
-		if err != nil {
-			return nil, err
-		}
-		if m.height != out.Height || m.width != out.Width {
-			return nil, fmt.Errorf("the mask is %d×%d pixels, its image %d×%d", m.width, m.height, out.Width, out.Height)
-		}
-		return m.classes(class)
-	})
-	return out, err
-}
-
-// classOf maps an id in a mask to a class.
-type classOf func(id uint32) (class uint8, known bool)
-
-// idMask decodes masks of ids.
-func idMask(class classOf) func(string, []byte) (ids, classOf, error) {
-	return func(_ string, file []byte) (ids, classOf, error) {
-		m, err := decodeIDs(file)
-		return m, class, err
-	}
-}
-
-// locate returns the first of the folders below dir that contains all the given names. If there is none, the dataset is missing.
-func (s *layout) locate(dir string, folders []string, holds ...string) (string, error) {
-	for _, folder := range folders {
-		there := func(name string) bool { return exists(filepath.Join(dir, folder, name)) }
-		if !slices.ContainsFunc(holds, func(name string) bool { return !there(name) }) {
-			return filepath.Join(dir, folder), nil
-		}
-	}
-	return "", missingf("no %s in %s: %s does not exist", s.name, dir, filepath.Join(folders[0], holds[0]))
-}
-
-// readList reads the names in a split's list, one a line. A line may also hold the paths of an image and its mask, as /JPEGImages/NAME.jpg
-// /SegmentationClass/NAME.png, which have one name.
-func readList(path string) (names []string, err error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, reason(err))
-	}
-	for line := range strings.Lines(strings.TrimPrefix(string(text), "\ufeff")) {
-		name, fields := "", strings.Fields(line)
-		switch len(fields) {
-		case 0:
-			continue
-		case 1:
-			name = fields[0]
-		case 2:
-			image, mask := stem(fields[0]), stem(fields[1])
-			if image == mask && image != fields[0] && mask != fields[1] {
-				name = image
-			}
-		}
-		if !isName(name) {
-			return nil, fmt.Errorf("%s: %.80q is not the name of an image, nor the paths of an image and its mask", path, strings.TrimSpace(line))
-		}
-		names = append(names, name)
-	}
-	if len(names) == 0 {
-		return nil, fmt.Errorf("%s: lists no images", path)
-	}
-	return names, nil
-}
-
-// stem is the name of a file without its folder and its ending.
-func stem(file string) string {
-	name := path.Base(file)
-	return strings.TrimSuffix(name, path.Ext(name))
-}
-
-// filesIn lists the files of a folder whose names have the ending, sorted and without it.
-func filesIn(folder, ending string) ([]string, error) {
-	entries, err := os.ReadDir(folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, missingf("%s does not exist", folder)
-	} else if err != nil {
-		return nil, fmt.Errorf("%s: %w", folder, reason(err))
-	}
-	var names []string
-	for _, entry := range entries {
-		if name, ok := strings.CutSuffix(entry.Name(), ending); ok && !strings.HasPrefix(name, ".") {
-			names = append(names, name)
-		}
-	}
-	return names, nil
-}
-
-// shareOf splits a sample that has no official splits: even positions are for training, odd ones for testing.
-func shareOf(names []string, split Split) []string {
-	var share []string
-	for i, name := range names {
-		if (i%2 == 0) == (split == Train) {
-			share = append(share, name)
-		}
-	}
-	return share
-}
 
 // AnnotatedScenes are the images of a [Segmentation] in memory, each shrunk to fit a square canvas as other sources of training are, with a label for every
 // pixel: a [Source] for training that needs labels. A label is 1 + the class, and 0 where the annotation is to be ignored.

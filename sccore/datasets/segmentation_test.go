@@ -48,46 +48,46 @@ func TestSegmentationReadsEachLayout(t *testing.T) {
 		files map[string][]byte
 		want  [2]uint8 // The mask of the one image.
 	}{
-		"VOC trainaug": {VOC, Train, map[string][]byte{
+		"VOC trainaug": {voc.open, Train, map[string][]byte{
 			"VOCdevkit/VOC2012/JPEGImages/2007_1.jpg": jpeg, "VOCdevkit/VOC2012/JPEGImages/2007_2.jpg": jpeg,
 			"VOCdevkit/VOC2012/SegmentationClass/2007_1.png": maskPNG(t, true, 1, 1), "VOCdevkit/VOC2012/SegmentationClassAug/2007_1.png": maskPNG(t, false, 20, 255),
 			"VOCdevkit/VOC2012/ImageSets/Segmentation/trainaug.txt": []byte("2007_1\n"), "VOCdevkit/VOC2012/ImageSets/Segmentation/train.txt": []byte("2007_2\n"),
 		}, [2]uint8{20, Ignore}},
-		"VOC val": {VOC, Test, map[string][]byte{
+		"VOC val": {voc.open, Test, map[string][]byte{
 			"VOC2012/JPEGImages/2007_1.jpg": jpeg, "VOC2012/SegmentationClass/2007_1.png": maskPNG(t, true, 255, 15),
 			"VOC2012/SegmentationClassAug/2007_1.png": maskPNG(t, false, 1, 1), "VOC2012/ImageSets/Segmentation/val.txt": []byte("2007_1"),
 		}, [2]uint8{Ignore, 15}},
-		"VOC sample": {VOC, Test, map[string][]byte{
+		"VOC sample": {voc.open, Test, map[string][]byte{
 			"voc2012/JPEGImages/b.jpg": jpeg, "voc2012/SegmentationClassAug/b.png": maskPNG(t, true, 0, 2), "voc2012/ImageSets/Segmentation/all.txt": []byte("a\nb\nc\n"),
 		}, [2]uint8{0, 2}},
-		"ADE20k": {ADE20k, Test, map[string][]byte{
+		"ADE20k": {ade20k.open, Test, map[string][]byte{
 			"ADEChallengeData2016/images/validation/x.jpg": jpeg, "ADEChallengeData2016/annotations/validation/x.png": maskPNG(t, false, 0, 150),
 			"ADEChallengeData2016/images/training/y.jpg": jpeg,
 		}, [2]uint8{Ignore, 149}},
-		"ADE20k sample": {ADE20k, Train, map[string][]byte{
+		"ADE20k sample": {ade20k.open, Train, map[string][]byte{
 			"ade20k/images/a.jpg": jpeg, "ade20k/images/b.jpg": jpeg, "ade20k/annotations/a.png": maskPNG(t, false, 1, 2),
 		}, [2]uint8{0, 1}},
-		"Cityscapes": {Cityscapes, Train, map[string][]byte{
+		"Cityscapes": {cityscapes.open, Train, map[string][]byte{
 			"cityscapes/leftImg8bit/train/ulm/ulm_1_leftImg8bit.png": png, "cityscapes/leftImg8bit/train/license.txt": nil,
 			"cityscapes/gtFine/train/ulm/ulm_1_gtFine_labelIds.png": maskPNG(t, false, 33, 0),
 		}, [2]uint8{18, Ignore}},
-		"Cityscapes train ids": {Cityscapes, Test, map[string][]byte{
+		"Cityscapes train ids": {cityscapes.open, Test, map[string][]byte{
 			"leftImg8bit/val/bonn/bonn_1_leftImg8bit.png": png, "gtFine/val/bonn/bonn_1_gtFine_labelTrainIds.png": maskPNG(t, false, 18, 255),
 		}, [2]uint8{18, Ignore}},
-		"CamVid": {CamVid, Train, map[string][]byte{
+		"CamVid": {camVid.open, Train, map[string][]byte{
 			"camvid/train/a.png": png, "camvid/trainannot/a.png": maskPNG(t, true, 10, 11), "camvid/train.txt": []byte("a"),
 		}, [2]uint8{10, Ignore}},
-		"CamVid pack": {CamVid, Test, map[string][]byte{"test/a.jpg": jpeg, "testannot/a.png": maskPNG(t, true, 255, 0)}, [2]uint8{Ignore, 0}},
-		"COCO-Stuff": {COCOStuff27, Test, map[string][]byte{
+		"CamVid pack": {camVid.open, Test, map[string][]byte{"test/a.jpg": jpeg, "testannot/a.png": maskPNG(t, true, 255, 0)}, [2]uint8{Ignore, 0}},
+		"COCO-Stuff": {cocoStuff.open, Test, map[string][]byte{
 			"coco/val2017/1.jpg": jpeg, "coco/stuffthingmaps/val2017/1.png": maskPNG(t, false, 0, 255), "coco/semantic_masks/val2017/1.png": maskPNG(t, false, 2, 2),
 		}, [2]uint8{9, Ignore}},
-		"COCO panoptic": {COCOStuff27, Train, map[string][]byte{
+		"COCO panoptic": {cocoStuff.open, Train, map[string][]byte{
 			"coco/images/train2017/1.jpg": jpeg, "coco/annotations/panoptic_train2017/1.png": segmentPNG(t, 70000, 3), "coco/annotations/panoptic_train2017.json": []byte(panopticJSON),
 		}, [2]uint8{7, 22}},
-		"COCO panoptic, not annotated": {COCOStuff27, Train, map[string][]byte{
+		"COCO panoptic, not annotated": {cocoStuff.open, Train, map[string][]byte{
 			"coco/images/train2017/1.jpg": jpeg, "coco/annotations/panoptic_train2017/1.png": segmentPNG(t, 0, 3), "coco/annotations/panoptic_train2017.json": []byte(panopticJSON),
 		}, [2]uint8{Ignore, 22}},
-		"COCO categories, curated": {COCOStuff27, Train, map[string][]byte{
+		"COCO categories, curated": {cocoStuff.open, Train, map[string][]byte{
 			"coco/images/train2017/1.jpg": jpeg, "coco/images/train2017/2.jpg": jpeg, "coco/semantic_masks/train2017/2.png": maskPNG(t, false, 200, 0),
 			"coco/curated/train2017/Coco164kFull_Stuff_Coarse_7.txt": []byte("2\n"),
 		}, [2]uint8{17, Ignore}},
@@ -138,39 +138,39 @@ func TestSegmentationSaysWhatIsWrong(t *testing.T) {
 		want    string // DIR stands for the folder.
 		missing bool
 	}{
-		"nothing":            {VOC, nil, "no PASCAL VOC in DIR: VOC2012/JPEGImages does not exist", true},
-		"no list":            {VOC, good(map[string][]byte{list: nil, "VOC2012/ImageSets/Segmentation/train.txt": []byte("a")}), "PASCAL VOC has no test images: DIR/" + list + " does not exist", true},
-		"empty list":         {VOC, good(map[string][]byte{list: []byte("\n")}), "DIR/" + list + ": lists no images", false},
-		"foreign list":       {VOC, good(map[string][]byte{list: []byte("../a")}), `DIR/` + list + `: "../a" is not the name of an image`, false},
-		"no mask":            {VOC, good(map[string][]byte{mask: nil}), "PASCAL VOC: DIR/" + mask + ": no such file or directory", false},
-		"no image":           {VOC, good(map[string][]byte{image: nil, "VOC2012/JPEGImages/b.jpg": jpeg}), "PASCAL VOC: DIR/" + image + ": no such file or directory", false},
-		"unknown id":         {VOC, good(map[string][]byte{mask: maskPNG(t, true, 0, 21)}), "DIR/" + mask + ": pixel (1, 0) has id 21, which the dataset does not have", false},
-		"other size":         {VOC, good(map[string][]byte{image: encodeJPEG(t, flat(3, 1, color.White))}), "DIR/" + mask + ": the mask is 2×1 pixels, its image 3×1", false},
-		"colours":            {VOC, good(map[string][]byte{mask: segmentPNG(t, 1, 2)}), "DIR/" + mask + ": is a colour PNG, want class ids in grey or with a palette", false},
-		"JPEG mask":          {VOC, good(map[string][]byte{mask: jpeg}), "DIR/" + mask + ": is not a PNG", false},
-		"broken mask":        {VOC, good(map[string][]byte{mask: maskPNG(t, true, 0, 1)[:60]}), "DIR/" + mask + ": damaged ", false},
-		"broken image":       {VOC, good(map[string][]byte{image: []byte("x")}), "DIR/" + image + ": is neither JPEG nor PNG", false},
-		"empty image":        {VOC, good(map[string][]byte{image: {}}), "DIR/" + image + ": is empty", false},
-		"16 bits":            {VOC, good(map[string][]byte{mask: sixteenBits(t, 0, 300)}), "DIR/" + mask + ": pixel (1, 0) has id 300, which", false},
-		"empty split":        {ADE20k, map[string][]byte{"ade20k/images/validation/readme": {}, "ade20k/annotations/x": {}}, "ADE20k: no test images in DIR/ade20k", false},
-		"no image of a city": {Cityscapes, map[string][]byte{"leftImg8bit/val/c/readme": {}, "gtFine/x": {}}, "Cityscapes: no test images in DIR", false},
-		"no image of COCO":   {COCOStuff27, map[string][]byte{"coco/val2017/readme": {}, "coco/stuffthingmaps/val2017/1.png": {}}, "COCOStuff-27: no test images in DIR/coco", false},
-		"no split":           {ADE20k, map[string][]byte{"ade20k/images/training/a.jpg": {}, "ade20k/annotations/x": {}}, "DIR/ade20k/images/validation does not exist", true},
-		"Cityscapes id": {Cityscapes, map[string][]byte{"leftImg8bit/val/c/a_leftImg8bit.png": encodePNG(t, flat(2, 1, color.White)),
+		"nothing":            {voc.open, nil, "no PASCAL VOC in DIR: VOC2012/JPEGImages does not exist", true},
+		"no list":            {voc.open, good(map[string][]byte{list: nil, "VOC2012/ImageSets/Segmentation/train.txt": []byte("a")}), "PASCAL VOC has no test images: DIR/" + list + " does not exist", true},
+		"empty list":         {voc.open, good(map[string][]byte{list: []byte("\n")}), "DIR/" + list + ": lists no images", false},
+		"foreign list":       {voc.open, good(map[string][]byte{list: []byte("../a")}), `DIR/` + list + `: "../a" is not the name of an image`, false},
+		"no mask":            {voc.open, good(map[string][]byte{mask: nil}), "PASCAL VOC: DIR/" + mask + ": no such file or directory", false},
+		"no image":           {voc.open, good(map[string][]byte{image: nil, "VOC2012/JPEGImages/b.jpg": jpeg}), "PASCAL VOC: DIR/" + image + ": no such file or directory", false},
+		"unknown id":         {voc.open, good(map[string][]byte{mask: maskPNG(t, true, 0, 21)}), "DIR/" + mask + ": pixel (1, 0) has id 21, which the dataset does not have", false},
+		"other size":         {voc.open, good(map[string][]byte{image: encodeJPEG(t, flat(3, 1, color.White))}), "DIR/" + mask + ": the mask is 2×1 pixels, its image 3×1", false},
+		"colours":            {voc.open, good(map[string][]byte{mask: segmentPNG(t, 1, 2)}), "DIR/" + mask + ": is a colour PNG, want class ids in grey or with a palette", false},
+		"JPEG mask":          {voc.open, good(map[string][]byte{mask: jpeg}), "DIR/" + mask + ": is not a PNG", false},
+		"broken mask":        {voc.open, good(map[string][]byte{mask: maskPNG(t, true, 0, 1)[:60]}), "DIR/" + mask + ": damaged ", false},
+		"broken image":       {voc.open, good(map[string][]byte{image: []byte("x")}), "DIR/" + image + ": is neither JPEG nor PNG", false},
+		"empty image":        {voc.open, good(map[string][]byte{image: {}}), "DIR/" + image + ": is empty", false},
+		"16 bits":            {voc.open, good(map[string][]byte{mask: sixteenBits(t, 0, 300)}), "DIR/" + mask + ": pixel (1, 0) has id 300, which", false},
+		"empty split":        {ade20k.open, map[string][]byte{"ade20k/images/validation/readme": {}, "ade20k/annotations/x": {}}, "ADE20k: no test images in DIR/ade20k", false},
+		"no image of a city": {cityscapes.open, map[string][]byte{"leftImg8bit/val/c/readme": {}, "gtFine/x": {}}, "Cityscapes: no test images in DIR", false},
+		"no image of COCO":   {cocoStuff.open, map[string][]byte{"coco/val2017/readme": {}, "coco/stuffthingmaps/val2017/1.png": {}}, "COCOStuff-27: no test images in DIR/coco", false},
+		"no split":           {ade20k.open, map[string][]byte{"ade20k/images/training/a.jpg": {}, "ade20k/annotations/x": {}}, "DIR/ade20k/images/validation does not exist", true},
+		"Cityscapes id": {cityscapes.open, map[string][]byte{"leftImg8bit/val/c/a_leftImg8bit.png": encodePNG(t, flat(2, 1, color.White)),
 			"gtFine/val/c/a_gtFine_labelIds.png": maskPNG(t, false, 7, 34)}, "DIR/gtFine/val/c/a_gtFine_labelIds.png: pixel (1, 0) has id 34, which", false},
-		"Cityscapes train id": {Cityscapes, map[string][]byte{"leftImg8bit/val/c/a_leftImg8bit.png": encodePNG(t, flat(2, 1, color.White)),
+		"Cityscapes train id": {cityscapes.open, map[string][]byte{"leftImg8bit/val/c/a_leftImg8bit.png": encodePNG(t, flat(2, 1, color.White)),
 			"gtFine/val/c/a_gtFine_labelTrainIds.png": maskPNG(t, false, 19, 0)}, "pixel (0, 0) has id 19, which", false},
-		"CamVid id": {CamVid, map[string][]byte{"test/a.jpg": jpeg, "testannot/a.png": maskPNG(t, true, 0, 12)}, "DIR/testannot/a.png: pixel (1, 0) has id 12, which", false},
-		"CamVid without a mask": {CamVid, map[string][]byte{"test/a.jpg": jpeg, "testannot/b.png": maskPNG(t, true, 0, 1)},
+		"CamVid id": {camVid.open, map[string][]byte{"test/a.jpg": jpeg, "testannot/a.png": maskPNG(t, true, 0, 12)}, "DIR/testannot/a.png: pixel (1, 0) has id 12, which", false},
+		"CamVid without a mask": {camVid.open, map[string][]byte{"test/a.jpg": jpeg, "testannot/b.png": maskPNG(t, true, 0, 1)},
 			"CamVid: DIR/testannot/a.png: no such file or directory", false},
-		"no CamVid":          {CamVid, map[string][]byte{"camvid/train/a.jpg": jpeg}, "no CamVid in DIR: CamVid/test does not exist", true},
-		"COCO without masks": {COCOStuff27, map[string][]byte{"coco/val2017/1.jpg": jpeg}, "no COCOStuff-27 test in DIR/coco: want val2017 and one of stuffthingmaps, ", true},
-		"COCO category": {COCOStuff27, map[string][]byte{"coco/val2017/1.jpg": jpeg, "coco/semantic_masks/val2017/1.png": maskPNG(t, false, 201, 0)},
+		"no CamVid":          {camVid.open, map[string][]byte{"camvid/train/a.jpg": jpeg}, "no CamVid in DIR: CamVid/test does not exist", true},
+		"COCO without masks": {cocoStuff.open, map[string][]byte{"coco/val2017/1.jpg": jpeg}, "no COCOStuff-27 test in DIR/coco: want val2017 and one of stuffthingmaps, ", true},
+		"COCO category": {cocoStuff.open, map[string][]byte{"coco/val2017/1.jpg": jpeg, "coco/semantic_masks/val2017/1.png": maskPNG(t, false, 201, 0)},
 			"pixel (0, 0) has id 201, which", false},
-		"segment":         {COCOStuff27, panoptic(segmentPNG(t, 3, 4), panopticJSON), "panoptic_val2017/1.png: pixel (1, 0) has id 4, which", false},
-		"no annotation":   {COCOStuff27, panoptic(segmentPNG(t, 3, 4), `{"annotations": []}`), "panoptic_val2017/1.png: has no entry in DIR/coco/annotations/panoptic_val2017.json", false},
-		"broken JSON":     {COCOStuff27, panoptic(segmentPNG(t, 3, 4), `{"annotations": [{"file_name": 3}]}`), "panoptic_val2017.json: annotations[0]: ", false},
-		"grey segments":   {COCOStuff27, panoptic(maskPNG(t, false, 3, 4), panopticJSON), "1.png: is not an RGB PNG of segment ids", false},
+		"segment":         {cocoStuff.open, panoptic(segmentPNG(t, 3, 4), panopticJSON), "panoptic_val2017/1.png: pixel (1, 0) has id 4, which", false},
+		"no annotation":   {cocoStuff.open, panoptic(segmentPNG(t, 3, 4), `{"annotations": []}`), "panoptic_val2017/1.png: has no entry in DIR/coco/annotations/panoptic_val2017.json", false},
+		"broken JSON":     {cocoStuff.open, panoptic(segmentPNG(t, 3, 4), `{"annotations": [{"file_name": 3}]}`), "panoptic_val2017.json: annotations[0]: ", false},
+		"grey segments":   {cocoStuff.open, panoptic(maskPNG(t, false, 3, 4), panopticJSON), "1.png: is not an RGB PNG of segment ids", false},
 		"no folder named": {func(string, Split) (*Segmentation, error) { return VOC("", Train) }, nil, "PASCAL VOC needs a data folder (--data DIR or SEMCON_DATA)", true},
 		"no folder":       {func(dir string, s Split) (*Segmentation, error) { return VOC(dir+"/x", s) }, nil, "data folder DIR/x: no such file or directory", true},
 		"no such split":   {func(dir string, _ Split) (*Segmentation, error) { return VOC(dir, "third") }, nil, `PASCAL VOC has no split "third", only "train" and "test"`, false},
@@ -239,7 +239,7 @@ func TestSegmentationSamples(t *testing.T) {
 		return
 	}
 	read := 0
-	for _, open := range []func(dir string, split Split) (*Segmentation, error){COCOStuff27, VOC, ADE20k, Cityscapes, CamVid} {
+	for _, open := range []func(dir string, split Split) (*Segmentation, error){cocoStuff.open, voc.open, ade20k.open, cityscapes.open, camVid.open} {
 		for _, split := range []Split{Train, Test} {
 			s, err := open(dir, split)
 			if (Status{Err: err}).Missing() {

@@ -223,8 +223,8 @@ func TestTransformChecks(t *testing.T) {
 // TestPacks makes crops of real images, if they are there: they keep the image's colours and classes, and few exceed the limit.
 func TestPacks(t *testing.T) {
 	dir := os.Getenv("SEMCON_DATA")
-	for name, open := range map[string]func(string, datasets.Split) (*datasets.Segmentation, error){"voc-dense128": datasets.VOC, "camvid128": datasets.CamVid} {
-		s, err := open(filepath.Join(dir, name), datasets.Train)
+	for name, key := range map[string]string{"voc-dense128": "voc2012", "camvid128": "camvid"} {
+		s, err := datasets.OpenSegmentation(key, filepath.Join(dir, name), datasets.Train)
 		if dir == "" || err != nil {
 			t.Logf("SEMCON_DATA has no %s", name)
 			continue

@@ -189,7 +189,7 @@ func (f chart) sheet() (sheet, error) {
 			at := drawHead(draw.Crop(c, left-c.Min.X, right-c.Max.X, 0, 0), p.title, p.legend)
 			if p.X.Tick.Marker = p.ticks; p.ticks == nil {
 				p.X.Tick.Marker = plot.TickerFunc(niceTicks)
-				p.X.Tick.Marker = sparseTicks(p.X.Tick.Label, p.DataCanvas(at).Size().X)
+				p.X.Tick.Marker = sparseTicks(p.X.Tick.Label, p.DataCanvas(at).Size().X, slices.Contains(counted, p.X.Label.Text))
 			}
 			p.Draw(at)
 			left, label = right+f.gap, 0
@@ -246,10 +246,18 @@ func niceTicks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// sparseTicks are niceTicks of an axis of some width. Where their labels would touch, only every second, fifth or tenth has one.
-func sparseTicks(style text.Style, width vg.Length) plot.TickerFunc {
+// counted are the labels of axes of whole numbers.
+var counted = []string{"epoch", "step", "seed"}
+
+// sparseTicks are niceTicks of an axis of some width, at whole numbers alone if whole says so. Where their labels would touch, only every second, fifth or tenth has one.
+func sparseTicks(style text.Style, width vg.Length, whole bool) plot.TickerFunc {
 	return func(low, high float64) []plot.Tick {
-		ticks := niceTicks(low, high)
+		ticks := slices.DeleteFunc(niceTicks(low, high), func(t plot.Tick) bool { return whole && math.Abs(t.Value-math.Round(t.Value)) > 1e-9 })
+		for i := range ticks {
+			if whole {
+				ticks[i].Label = tickLabel(ticks[i].Value, 0)
+			}
+		}
 		if len(ticks) < 2 {
 			return ticks
 		}

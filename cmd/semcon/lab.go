@@ -70,7 +70,7 @@ func labVerb() *cobra.Command {
 			check(copyNotebooks(in.root, copies, os.Stderr))
 		}
 		lab := labCommand(c.Context(), in, folder, *port, !*noBrowser && hasDesktop())
-		lab.Env = append(lab.Env, "SEMCON_PROFILE="+*profile, "SEMCON_DATA="+*data)
+		lab.Env = append(lab.Env, "SEMCON_PROFILE="+*profile, "SEMCON_DATA="+*data, "SEMCON_OUT="+cmp.Or(os.Getenv("SEMCON_OUT"), filepath.Join(in.root, "out")))
 		return serveLab(c.Context(), in, lab, folder, *port)
 	}
 	return c

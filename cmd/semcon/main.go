@@ -50,6 +50,13 @@ func newRoot() *cobra.Command {
 		if c.Name() == "help" {
 			root.SetHelpCommand(c)
 		}
+		if out := c.Flags().Lookup("out"); out != nil && out.DefValue == "out" { // Commands in cells of a notebook find the records of its runs.
+			out.Usage += "; $SEMCON_OUT is another default"
+			if folder := os.Getenv("SEMCON_OUT"); folder != "" {
+				out.DefValue = folder
+				check(out.Value.Set(folder))
+			}
+		}
 		for _, one := range append(c.Commands(), c) {
 			one.Example = "  " + strings.ReplaceAll(one.Example, "\n", "\n  ")
 			run := one.RunE

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -222,5 +223,17 @@ func TestErrorsAreShort(t *testing.T) {
 	}
 	if short := oneLine(errors.New("\n a.png: is empty\ngoroutine 1")); short != "a.png: is empty" {
 		t.Errorf("%q", short)
+	}
+}
+
+// TestResultsOfANotebook: a command in a cell finds the records of the notebook's runs, wherever the cell runs.
+func TestResultsOfANotebook(t *testing.T) {
+	m := newMachine(t)
+	c := semcon(t, m, "table", "main", "--profile", "smoke")
+	out := t.TempDir()
+	c.Env = append(c.Env, "SEMCON_OUT="+out)
+	text, err := c.CombinedOutput()
+	if err != nil || !strings.Contains(string(text), filepath.Join(out, "main")) {
+		t.Errorf("%v: %s", err, text)
 	}
 }

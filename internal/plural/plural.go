@@ -10,7 +10,7 @@ import (
 func Count(n int, noun string) string {
 	switch {
 	case n == 1:
-	case strings.HasSuffix(noun, "s"), strings.HasSuffix(noun, "ch"):
+	case strings.HasSuffix(noun, "s"), strings.HasSuffix(noun, "ch") && !strings.HasSuffix(noun, "epoch"):
 		noun += "es"
 	default:
 		noun += "s"

@@ -168,6 +168,9 @@ func (e Efficiency) Note() string {
 		return ""
 	}
 	note := fmt.Sprintf("  %.3g images/s", e.ImagesPerSecond)
+	if e.ImagesPerSecond >= 100 {
+		note = fmt.Sprintf("  %.0f images/s", e.ImagesPerSecond)
+	}
 	if e.Utilisation > 0 {
 		note += fmt.Sprintf(", %.0f%% of peak", 100*e.Utilisation)
 	}

@@ -7,7 +7,7 @@ import (
 	"math"
 	"sort"
 
-	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -49,8 +49,7 @@ func (f HeatmapRow) sheet() (sheet, error) {
 		p := newPanel(m.X, m.Y)
 		p.title = m.Title
 		xs, ys := edges(m.Xs), edges(m.Ys)
-		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = xs[0], xs[len(xs)-1], ys[0], ys[len(ys)-1]
-		p.Add(cells{m})
+		p.Add(m.painted(xs, ys)) // Sets the ranges of the axes.
 		c.panels = append(c.panels, p)
 		for i, y := range m.Ys {
 			for j, x := range m.Xs {
@@ -98,30 +97,27 @@ func colourAt(share float64) color.RGBA {
 	return color.RGBA{mix(a.R, b.R), mix(a.G, b.G), mix(a.B, b.B), 0xFF}
 }
 
-// cells paints the values below the axes as one image, since thousands of paths make an SVG of megabytes.
-type cells struct{ Heatmap }
-
-// Plot implements plot.Plotter.
-func (f cells) Plot(c draw.Canvas, p *plot.Plot) {
+// painted is the values as one image, since thousands of paths make an SVG of megabytes. xs and ys are the edges of its cells.
+func (f Heatmap) painted(xs, ys []float64) *plotter.Image {
 	const side = 480 // Pixels.
-	toX, toY := p.Transforms(&c)
 	// places are the cells that the pixels of an axis show.
-	places := func(edges []float64, low, high float64) (places [side]int) {
+	places := func(edges []float64) (places [side]int) {
+		low, high := edges[0], edges[len(edges)-1]
 		for i := range places {
 			at := low + (high-low)*(float64(i)+0.5)/side
 			places[i] = max(0, min(len(edges)-2, sort.SearchFloat64s(edges, at)-1))
 		}
 		return places
 	}
-	columns, rows := places(edges(f.Xs), p.X.Min, p.X.Max), places(edges(f.Ys), p.Y.Max, p.Y.Min)
+	columns, rows := places(xs), places(ys)
 	picture := painted(side, side, func(x, y int) color.RGBA {
-		value := f.Values[rows[y]][columns[x]]
+		value := f.Values[rows[side-1-y]][columns[x]]
 		if value > f.High {
 			return aboveColour
 		}
 		return colourAt((value - f.Low) / (f.High - f.Low))
 	})
-	c.DrawImage(vg.Rectangle{Min: vg.Point{X: toX(p.X.Min), Y: toY(p.Y.Min)}, Max: vg.Point{X: toX(p.X.Max), Y: toY(p.Y.Max)}}, picture)
+	return plotter.NewImage(picture, xs[0], ys[0], xs[len(xs)-1], ys[len(ys)-1])
 }
 
 // edges are the midpoints between neighbours.

@@ -26,7 +26,7 @@ func ExamplePatchEmbedding() {
 		panic(err)
 	}
 	embedding := features.PatchEmbedding{Sample: evaluation.PatchSample{Images: 20, PerImage: 10, Size: 32}, Perplexity: 30}
-	dots, _, err := embedding.Draw(context.Background(), frozen, synthetic.Segmentation(20, 32, 1))
+	dots, _, err := embedding.Draw(context.Background(), frozen, synthetic.Scenes(20, 32, 1).Segmentation())
 	if err != nil {
 		panic(err)
 	}

@@ -53,7 +53,7 @@ func save(t *testing.T, name string, figure figures.Figure) {
 
 func TestPatchEmbedding(t *testing.T) {
 	e := PatchEmbedding{Sample: evaluation.PatchSample{Images: 12, PerImage: 10, Size: 64}, Perplexity: 12, Seed: 1}
-	dots, pictures, err := e.Draw(context.Background(), randomEncoder(t, "vit-16x1x2p8"), synthetic.Segmentation(20, 64, 2))
+	dots, pictures, err := e.Draw(context.Background(), randomEncoder(t, "vit-16x1x2p8"), synthetic.Scenes(20, 64, 2).Segmentation())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestPatchEmbedding(t *testing.T) {
 		t.Errorf("%d dots, %d pictures, titles %q and %q", len(dots.X), len(pictures.Pictures), dots.Title, pictures.Title)
 	}
 	e.Sample.Images, e.Perplexity = 3, 30
-	few, _, err := e.Draw(context.Background(), randomEncoder(t, "vit-16x1x2p8"), synthetic.Segmentation(20, 64, 2))
+	few, _, err := e.Draw(context.Background(), randomEncoder(t, "vit-16x1x2p8"), synthetic.Scenes(20, 64, 2).Segmentation())
 	if err != nil || !strings.Contains(few.Title, "30 patches") || !strings.Contains(few.Title, "perplexity 9,") {
 		t.Errorf("of few patches: title %q, error %v, want a third of them as perplexity", few.Title, err)
 	}
@@ -88,7 +88,7 @@ func TestExpandedPatches(t *testing.T) {
 
 func TestMatchesOfImagesOfAClass(t *testing.T) {
 	m := SparseMatches{Size: 64, Pairs: 4, Threshold: 0.3, Most: 12}
-	set := synthetic.Segmentation(10, 64, 2)
+	set := synthetic.Scenes(10, 64, 2).Segmentation()
 	sheet, err := m.OfClass(context.Background(), randomEncoder(t, "vit-16x1x2p8"), set)
 	if err != nil || len(sheet.Pairs) != 4 {
 		t.Fatalf("%d pairs, %v", len(sheet.Pairs), err)

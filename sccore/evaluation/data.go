@@ -98,7 +98,7 @@ func (s Source) split(split datasets.Split) (*datasets.Segmentation, error) {
 		if split == datasets.Test {
 			set = 14
 		}
-		return synthetic.Run(s.Seed).Segmentation(s.Images, s.Size, set), nil
+		return synthetic.Run(s.Seed).Scenes(s.Images, s.Size, set).Segmentation(), nil
 	}
 	set, err := datasets.OpenSegmentation(s.Dataset, s.Dir, split)
 	if err != nil {

@@ -31,7 +31,7 @@ func TestEvaluationsRefuseWhatIsNotFinite(t *testing.T) {
 	if err := store.GetVariable("/online/norm/bias").SetValue(tensors.FromValue(bias)); err != nil {
 		t.Fatal(err)
 	}
-	objects, scenes := synthetic.Objects(4, 16, 1), synthetic.Segmentation(4, 16, 2)
+	objects, scenes := synthetic.Objects(4, 16, 1), synthetic.Scenes(4, 16, 2).Segmentation()
 	drawn := [2]*synthetic.Set{synthetic.Scenes(4, 16, 3), synthetic.Scenes(4, 16, 4)}
 	patches := annotated(4, 3, 2, 0.1, 1)
 	broken := patches

@@ -37,7 +37,7 @@ func frozenScenes(t *testing.T, b compute.Backend, batch int) FrozenFeatures {
 		t.Fatal(err)
 	}
 	t.Cleanup(frozen.Close)
-	return FrozenFeatures{Extractor: frozen, Images: synthetic.Segmentation(6, 40, 3), Crop: RandomResizedCrop{24, 0.25}, Seed: 7, TestSize: 32}
+	return FrozenFeatures{Extractor: frozen, Images: synthetic.Scenes(6, 40, 3).Segmentation(), Crop: RandomResizedCrop{24, 0.25}, Seed: 7, TestSize: 32}
 }
 
 func gather(t *testing.T, features iter.Seq2[Patches, error]) (all []Patches) {

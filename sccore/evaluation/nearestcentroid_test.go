@@ -53,7 +53,7 @@ func TestNearestCentroidLooksAtMiddles(t *testing.T) {
 func TestNearestCentroidMeasuresEncoders(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		frozen := frozenScenes(t, b, 8).Extractor
-		train, test := synthetic.Segmentation(24, 40, 5), synthetic.Segmentation(8, 40, 6)
+		train, test := synthetic.Scenes(24, 40, 5).Segmentation(), synthetic.Scenes(8, 40, 6).Segmentation()
 		measure := func(n NearestCentroid) float64 {
 			t.Helper()
 			r, err := n.Measure(context.Background(), &Encoder{FeatureExtractor: frozen}, Data{Train: train, Test: test})
@@ -71,7 +71,7 @@ func TestNearestCentroidMeasuresEncoders(t *testing.T) {
 
 func TestNearestCentroidRefuses(t *testing.T) {
 	frozen := frozenScenes(t, testbackend.Go(t), 4).Extractor
-	scenes := synthetic.Segmentation(2, 16, 1)
+	scenes := synthetic.Scenes(2, 16, 1).Segmentation()
 	blank := datasets.NewSegmentation("blank", scenes.Classes, "blank", 1, func(int) (*datasets.SegmentedImage, error) {
 		return &datasets.SegmentedImage{Height: 1, Width: 1, Pixels: make([]uint8, 3), Mask: []uint8{datasets.Ignore}}, nil
 	})

@@ -32,7 +32,7 @@ func TestPureClasses(t *testing.T) {
 // recallSets are scenes to train and to test on. Where strangers is set, each has the annotation of another scene.
 func recallSets(frozen *FeatureExtractor, strangers bool) (sets [2]FrozenFeatures) {
 	for i := range sets {
-		scenes := synthetic.Segmentation(40, 32, uint64(3+i))
+		scenes := synthetic.Scenes(40, 32, uint64(3+i)).Segmentation()
 		images := datasets.NewSegmentation("scenes", scenes.Classes, "", scenes.Len(), func(i int) (*datasets.SegmentedImage, error) {
 			a, err := scenes.Read(i)
 			if err != nil || !strangers {

@@ -28,7 +28,7 @@ func TestPatchSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer frozen.Close()
-	scenes := synthetic.Segmentation(6, 32, 3)
+	scenes := synthetic.Scenes(6, 32, 3).Segmentation()
 	// The upper half of image 2 is not annotated.
 	set := datasets.NewSegmentation("scenes", scenes.Classes, "", 6, func(i int) (*datasets.SegmentedImage, error) {
 		a, err := scenes.Read(i)

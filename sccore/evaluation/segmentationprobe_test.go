@@ -30,7 +30,7 @@ func TestSegmentationProbeLearns(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		frozen := frozenScenes(t, b, 8).Extractor
 		probe := SegmentationProbe{CropSize: 32, TestSize: 40, MinScale: 0.5, Epochs: 12, Batch: 8, LearningRate: 1e-2}
-		train, test := synthetic.Segmentation(24, 40, 5), synthetic.Segmentation(8, 40, 6)
+		train, test := synthetic.Scenes(24, 40, 5).Segmentation(), synthetic.Scenes(8, 40, 6).Segmentation()
 		measure := func(seed uint64) metrics.Segmentation {
 			t.Helper()
 			result, err := probe.Evaluate(context.Background(), &Encoder{FeatureExtractor: frozen, Seed: seed}, Data{Train: train, Test: test})
@@ -149,7 +149,7 @@ func ExampleSegmentationProbe() {
 	}
 	defer frozen.Close()
 	probe := SegmentationProbe{CropSize: 16, TestSize: 32, MinScale: 0.25, Epochs: 1, Batch: 4, LearningRate: 3e-3}
-	result, err := probe.Evaluate(context.Background(), &Encoder{FeatureExtractor: frozen}, Data{Train: synthetic.Segmentation(8, 32, 1), Test: synthetic.Segmentation(4, 32, 2)})
+	result, err := probe.Evaluate(context.Background(), &Encoder{FeatureExtractor: frozen}, Data{Train: synthetic.Scenes(8, 32, 1).Segmentation(), Test: synthetic.Scenes(4, 32, 2).Segmentation()})
 	fmt.Println(len(result.IoU), "classes,", result.MIoU > 0, err)
 	// Output: 7 classes, true <nil>
 }

@@ -37,7 +37,7 @@ func TestDetectorOverfits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer trainer.Close()
-	trainer.Images = synthetic.Instances(8, 64, 1)
+	trainer.Images = synthetic.Scenes(8, 64, 1).Instances()
 	if err := trainer.Begin(1); err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func tinyDetection() DetectionTraining {
 
 // upright are scenes of which every second one is cut to the upright half.
 func upright(n, size int) *datasets.ObjectImages {
-	scenes := synthetic.Instances(n, size, 1)
+	scenes := synthetic.Scenes(n, size, 1).Instances()
 	truth := scenes.Truth
 	images := append([]datasets.InstanceImage{}, truth.Images...)
 	var annotations []datasets.Annotation

@@ -8,6 +8,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/rle"
 	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/views"
 )
 
 // DetectionTransform resizes images with their objects for training, as DETR (Carion et al. 2020) and the recipes of Swin, iBOT and Mugs in mmdetection: half of
@@ -69,7 +70,7 @@ func (t DetectionTransform) Apply(a *datasets.SegmentedImage, objects []Object, 
 	if err := settings.Check(t); err != nil {
 		panic("finetune: " + err.Error())
 	}
-	g := t.geometry(datasets.Size{Height: a.Height, Width: a.Width}, canvas, stream(seed, epoch, image, "geometry"))
+	g := t.geometry(datasets.Size{Height: a.Height, Width: a.Width}, canvas, views.Stream(seed, epoch, int32(image), 0, "geometry"))
 	out := DetectionImage{
 		Pixels: make([]uint8, 3*canvas.Height*canvas.Width), Size: g.size,
 		Boxes: make([]float32, 4*count), Labels: make([]int32, count), Masks: make([]uint8, count*maskSize*maskSize), Frames: make([]float32, 4*count),

@@ -7,6 +7,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/rle"
 	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/views"
 )
 
 // redObject is a green image with a red object, an ellipse.
@@ -47,7 +48,7 @@ func TestObjectsFollowTheImage(t *testing.T) {
 		a, objects := redObject(t, height, width)
 		canvas := transform.scale().canvasFor(datasets.Size{Height: height, Width: width}, 32)
 		out := transform.Apply(a, objects, canvas, count, side, 5, epoch, 0)
-		g := transform.geometry(datasets.Size{Height: height, Width: width}, canvas, stream(5, epoch, 0, "geometry"))
+		g := transform.geometry(datasets.Size{Height: height, Width: width}, canvas, views.Stream(5, epoch, 0, 0, "geometry"))
 		if g.crop.Dx() < g.first.Width || g.crop.Dy() < g.first.Height {
 			cropped++
 		}

@@ -11,7 +11,7 @@ import (
 // A run of many steps ranges over the batches; one that resumes begins at its step.
 func ExampleSegmentationLoader() {
 	loader := finetune.SegmentationLoader{
-		Images: synthetic.Segmentation(10, 48, 1), Loading: finetune.Loading{BatchSize: 4, Seed: 1},
+		Images: synthetic.Scenes(10, 48, 1).Segmentation(), Loading: finetune.Loading{BatchSize: 4, Seed: 1},
 		Transform: finetune.SegmentationTransform{Scale: finetune.Scale{Long: 192, Short: 48}, MinRatio: 0.5, MaxRatio: 2, CropSize: 32, CatMaxRatio: 0.75, PhotometricDistortion: true},
 	}
 	for batch, err := range loader.Batches(context.Background(), 2) {
@@ -30,7 +30,7 @@ func ExampleSegmentationLoader() {
 
 // The network here says the same class everywhere. A real one normalizes the crops and computes logits on a device.
 func ExampleSegmentationInference_Evaluate() {
-	test := synthetic.Segmentation(3, 48, 2)
+	test := synthetic.Scenes(3, 48, 2).Segmentation()
 	network := func(_ context.Context, crops finetune.Canvases) (finetune.Logits, error) {
 		values := make([]float32, crops.Count*len(test.Classes))
 		return finetune.Logits{Rows: 1, Columns: 1, Classes: len(test.Classes), Values: values}, nil

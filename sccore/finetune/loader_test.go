@@ -32,7 +32,7 @@ func take(t *testing.T, l SegmentationLoader, from, count int) (batches []*Batch
 }
 
 func TestBatchesDependOnSeedAndStepAlone(t *testing.T) {
-	l := SegmentationLoader{Images: synthetic.Segmentation(7, 24, 1), Transform: smallTransform, Loading: Loading{BatchSize: 4, Seed: 9, Workers: 1}}
+	l := SegmentationLoader{Images: synthetic.Scenes(7, 24, 1).Segmentation(), Transform: smallTransform, Loading: Loading{BatchSize: 4, Seed: 9, Workers: 1}}
 	want := take(t, l, 0, 6)
 	for name, change := range map[string]func(*SegmentationLoader){
 		"3 workers": func(l *SegmentationLoader) { l.Workers = 3 }, "all workers": func(l *SegmentationLoader) { l.Workers = 0 },
@@ -151,7 +151,7 @@ func TestBrokenFiles(t *testing.T) {
 func TestLoaderStops(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	count := 0
-	for _, err := range (SegmentationLoader{Images: synthetic.Segmentation(3, 16, 1), Transform: smallTransform, Loading: Loading{BatchSize: 2}}).Batches(ctx, 0) {
+	for _, err := range (SegmentationLoader{Images: synthetic.Scenes(3, 16, 1).Segmentation(), Transform: smallTransform, Loading: Loading{BatchSize: 2}}).Batches(ctx, 0) {
 		if err != nil {
 			if !errors.Is(err, context.Canceled) {
 				t.Error(err)
@@ -169,7 +169,7 @@ func TestLoaderStops(t *testing.T) {
 }
 
 func TestLoaderChecks(t *testing.T) {
-	good := SegmentationLoader{Images: synthetic.Segmentation(3, 16, 1), Transform: smallTransform, Loading: Loading{BatchSize: 2}}
+	good := SegmentationLoader{Images: synthetic.Scenes(3, 16, 1).Segmentation(), Transform: smallTransform, Loading: Loading{BatchSize: 2}}
 	for want, change := range map[string]func(*SegmentationLoader){
 		"no images to train on": func(l *SegmentationLoader) { l.Images = nil },
 		"batch_size 0":          func(l *SegmentationLoader) { l.BatchSize = 0 },

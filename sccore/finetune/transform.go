@@ -2,7 +2,6 @@ package finetune
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"image"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/views"
 )
 
 // SegmentationTransform makes training crops of annotated images, as mmsegmentation 0.x: the image is resized to Scale times a random ratio; a square is cropped
@@ -56,7 +56,7 @@ func (t SegmentationTransform) Apply(a *datasets.SegmentedImage, seed uint64, ep
 	if err := settings.Check(t); err != nil {
 		panic("finetune: " + err.Error())
 	}
-	g := t.geometry(a, stream(seed, epoch, image, "geometry"))
+	g := t.geometry(a, views.Stream(seed, epoch, int32(image), 0, "geometry"))
 	size := datasets.Size{Height: g.box.Dy(), Width: g.box.Dx()}
 	pixels, labels := make([]uint8, 3*t.CropSize*t.CropSize), bytes.Repeat([]uint8{datasets.Ignore}, t.CropSize*t.CropSize)
 	resize(pixels, t.CropSize, a.Pixels, datasets.Size{Height: a.Height, Width: a.Width}, g.size, g.box)
@@ -72,7 +72,7 @@ func (t SegmentationTransform) Apply(a *datasets.SegmentedImage, seed uint64, ep
 		}
 	}
 	if t.PhotometricDistortion {
-		drawDistortion(stream(seed, epoch, image, "colours")).apply(pixels, t.CropSize, size)
+		drawDistortion(views.Stream(seed, epoch, int32(image), 0, "colours")).apply(pixels, t.CropSize, size)
 	}
 	return SegmentationCrop{pixels, labels, size}
 }
@@ -131,16 +131,6 @@ func mirror(row []uint8) {
 	for i := 0; i < len(row); i += 3 {
 		row[i], row[i+2] = row[i+2], row[i]
 	}
-}
-
-// stream returns the random numbers of one purpose.
-func stream(seed uint64, epoch, image int, purpose string) *rand.Rand {
-	var key [32]byte
-	binary.LittleEndian.PutUint64(key[0:], seed)
-	binary.LittleEndian.PutUint64(key[8:], uint64(epoch))
-	binary.LittleEndian.PutUint64(key[16:], uint64(image))
-	copy(key[24:], purpose)
-	return rand.New(rand.NewChaCha8(key))
 }
 
 // check returns an error, which names the file, for an image whose parts do not fit together or whose labels are beyond the classes. Readers of package

@@ -12,6 +12,7 @@ import (
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/views"
 )
 
 // coordinates is an image whose labels number its pixels, and whose red and green grow along rows and columns.
@@ -33,7 +34,7 @@ func TestLabelsFollowTheImage(t *testing.T) {
 		tr := SegmentationTransform{Scale: Scale{44, 16}, MinRatio: 0.5, MaxRatio: 2, CropSize: 20, CatMaxRatio: 0.75}
 		padded, flipped := 0, 0
 		for index := range 60 {
-			g := tr.geometry(a, stream(1, 2, index, "geometry"))
+			g := tr.geometry(a, views.Stream(1, 2, int32(index), 0, "geometry"))
 			crop := tr.Apply(a, 1, 2, index)
 			if crop.Size != (datasets.Size{Height: min(20, g.size.Height), Width: min(20, g.size.Width)}) {
 				t.Fatalf("%v of %v fills %v", g.box, g.size, crop.Size)
@@ -99,9 +100,9 @@ func TestCategoryLimit(t *testing.T) {
 			}
 		}
 		tr := SegmentationTransform{Scale: Scale{100, 30}, MinRatio: 0.5, MaxRatio: 2, CropSize: 16, CatMaxRatio: 0.75}
-		g := tr.geometry(a, stream(5, 0, index, "geometry"))
+		g := tr.geometry(a, views.Stream(5, 0, int32(index), 0, "geometry"))
 		rows, columns := nearest(a.Height, g.size.Height), nearest(a.Width, g.size.Width)
-		again := stream(5, 0, index, "geometry")
+		again := views.Stream(5, 0, int32(index), 0, "geometry")
 		again.Float64()
 		again.IntN(2)
 		for try := 0; ; try++ {
@@ -143,7 +144,7 @@ func TestDrawsOfDistortion(t *testing.T) {
 	var brightened, contrasted, first, saturated, shifted, untouched float64
 	hues := map[int]bool{}
 	for i := range n {
-		d := drawDistortion(stream(3, 0, i, "colours"))
+		d := drawDistortion(views.Stream(3, 0, int32(i), 0, "colours"))
 		count := func(x *float64, is bool) {
 			if is {
 				*x++

@@ -51,7 +51,7 @@ func (m BlockMask) Draw(seed uint64, epoch int, images []int32, views, rows, col
 	masks := make([]bool, 0, views*len(images)*rows*columns)
 	for view := range views {
 		for _, image := range images {
-			masks = append(masks, m.draw(stream(seed, epoch, image, view, "mask").Float64, rows, columns)...)
+			masks = append(masks, m.draw(Stream(seed, epoch, image, view, "mask").Float64, rows, columns)...)
 		}
 	}
 	return tensors.FromFlatDataAndDimensions(masks, views, len(images), rows*columns)

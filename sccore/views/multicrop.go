@@ -89,8 +89,8 @@ func (m MultiCrop) draw(seed uint64, epoch int, image int32, size datasets.Size)
 		if m.Independent {
 			others = nil
 		}
-		t := m.overlapping(r, stream(seed, epoch, image, view, "crop"), size, others)
-		r.drawAppearance(stream(seed, epoch, image, view, "look"), &t)
+		t := m.overlapping(r, Stream(seed, epoch, image, view, "crop"), size, others)
+		r.drawAppearance(Stream(seed, epoch, image, view, "look"), &t)
 		drawn = append(drawn, t)
 	}
 	return drawn

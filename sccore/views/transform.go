@@ -144,10 +144,10 @@ func (r Recipe) draw(seed uint64, epoch int, image int32, view, height, width in
 		if r.Crop == SameCrop {
 			shared = 0
 		}
-		t.top, t.left, t.height, t.width = r.crop(stream(seed, epoch, image, shared, "crop"), height, width)
+		t.top, t.left, t.height, t.width = r.crop(Stream(seed, epoch, image, shared, "crop"), height, width)
 	}
 
-	r.drawAppearance(stream(seed, epoch, image, view, "look"), &t)
+	r.drawAppearance(Stream(seed, epoch, image, view, "look"), &t)
 	return t
 }
 
@@ -214,8 +214,8 @@ func (r Recipe) jitter(random *rand.Rand) []adjustment {
 	return adjustments
 }
 
-// stream returns the random stream of one purpose and view.
-func stream(seed uint64, epoch int, image int32, view int, purpose string) *rand.Rand {
+// Stream returns the random numbers of one purpose, such as "crop", for a view of an image in an epoch.
+func Stream(seed uint64, epoch int, image int32, view int, purpose string) *rand.Rand {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[0:], seed)
 	binary.LittleEndian.PutUint64(key[8:], uint64(epoch))

@@ -28,7 +28,7 @@ func ExampleScenes() {
 }
 
 func ExampleSegmentation() {
-	scenes := synthetic.Segmentation(4, 64, 1)
+	scenes := synthetic.Scenes(4, 64, 1).Segmentation()
 	first, err := scenes.Read(0)
 	if err != nil {
 		panic(err)

@@ -10,7 +10,7 @@ import (
 // TestInstancesAreTheScenes: masks cover exactly the pixels of objects, each with its class.
 func TestInstancesAreTheScenes(t *testing.T) {
 	const n, size = 6, 32
-	scenes, objects := synthetic.Scenes(n, size, 3), synthetic.Instances(n, size, 3)
+	scenes, objects := synthetic.Scenes(n, size, 3), synthetic.Scenes(n, size, 3).Instances()
 	if objects.Len() != n || objects.Truth.SkippedCount != 0 || len(objects.Truth.Categories) != 6 {
 		t.Fatalf("%d images, %d skipped", objects.Len(), objects.Truth.SkippedCount)
 	}

@@ -144,13 +144,8 @@ func Check(images string, n int, size string, side int) error {
 	)
 }
 
-// Segmentation draws [Scenes] as a segmentation dataset. Class 0 is "background", the six classes of objects follow, and no pixel is ignored.
-func Segmentation(n, size int, seed uint64) *datasets.Segmentation {
-	return segmentation(Scenes(n, size, seed))
-}
-
-// segmentation is a set of scenes as a segmentation dataset.
-func segmentation(scenes *Set) *datasets.Segmentation {
+// Segmentation is the set as a segmentation dataset. Class 0 is "background", the classes of objects follow, and no pixel is ignored.
+func (scenes *Set) Segmentation() *datasets.Segmentation {
 	n, size := scenes.Len(), scenes.Width
 	classes := append([]string{"background"}, scenes.Classes...)
 	return datasets.NewSegmentation(scenes.Name, classes, scenes.Identity, n, func(i int) (*datasets.SegmentedImage, error) {
@@ -159,14 +154,8 @@ func segmentation(scenes *Set) *datasets.Segmentation {
 	})
 }
 
-// Instances draws [Scenes] as an object-detection dataset: each object that is seen is annotated with the mask of what is seen of it and the box around
-// that. It panics as [Scenes] does.
-func Instances(n, size int, seed uint64) *datasets.ObjectImages {
-	return instances(Scenes(n, size, seed))
-}
-
-// instances is a set of scenes as images with objects.
-func instances(scenes *Set) *datasets.ObjectImages {
+// Instances is the set as an object-detection dataset: each object that is seen is annotated with the mask of what is seen of it and the box around that.
+func (scenes *Set) Instances() *datasets.ObjectImages {
 	n, size := scenes.Len(), scenes.Width
 	var categories []datasets.ObjectCategory
 	for i, name := range scenes.Classes {
@@ -231,16 +220,6 @@ func (r Run) Objects(n, size, set int) *Set { return r.set(Objects, n, size, set
 
 // Scenes is [Scenes] for a run.
 func (r Run) Scenes(n, size, set int) *Set { return r.set(Scenes, n, size, set) }
-
-// Segmentation is [Segmentation] for a run.
-func (r Run) Segmentation(n, size, set int) *datasets.Segmentation {
-	return segmentation(r.Scenes(n, size, set))
-}
-
-// Instances is [Instances] for a run.
-func (r Run) Instances(n, size, set int) *datasets.ObjectImages {
-	return instances(r.Scenes(n, size, set))
-}
 
 // Videos is [Videos] for a run.
 func (r Run) Videos(n, frames, size, set int) *datasets.Videos {

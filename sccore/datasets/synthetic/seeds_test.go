@@ -25,7 +25,7 @@ func TestRunsDrawTheirOwnImages(t *testing.T) {
 		"kind":       {first.Identity, Run(0).Objects(6, 16, 2).Identity},
 		"of images":  {Run(0).Images(6, 16, 1).Identity, Run(0).Images(6, 24, 1).Identity},
 		"of videos":  {Run(0).Videos(1, 2, 16, 1).Identity, Run(0).Videos(1, 3, 16, 1).Identity},
-		"of segment": {Run(0).Segmentation(3, 16, 1).Identity, Run(0).Segmentation(3, 16, 2).Identity},
+		"of segment": {Run(0).Scenes(3, 16, 1).Segmentation().Identity, Run(0).Scenes(3, 16, 2).Segmentation().Identity},
 	} {
 		if identities[0] == identities[1] {
 			t.Errorf("%s: both are %s", name, identities[0])

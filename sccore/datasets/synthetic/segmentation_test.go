@@ -6,7 +6,7 @@ import (
 )
 
 func TestSegmentedHasABackground(t *testing.T) {
-	s := Segmentation(3, 32, 7)
+	s := Scenes(3, 32, 7).Segmentation()
 	scenes := Scenes(3, 32, 7)
 	if s.Len() != 3 || len(s.Classes) != 7 || s.Identity != scenes.Identity {
 		t.Errorf("%d images, classes %q, identity %q", s.Len(), s.Classes, s.Identity)

@@ -123,7 +123,7 @@ func open(dir, dataset string, c Config, seed int) (d Data, err error) {
 			return d, fmt.Errorf("images %d: synthetic scenes need at least 2", c.Images)
 		}
 		run := synthetic.Run(seed)
-		d.train, d.test = run.Instances(c.Images, sceneSize, 12), run.Instances(c.Images, sceneSize, 14)
+		d.train, d.test = run.Scenes(c.Images, sceneSize, 12).Instances(), run.Scenes(c.Images, sceneSize, 14).Instances()
 	}
 	d.trained = d.train.Annotated()
 	if d.trained.Len() == 0 {

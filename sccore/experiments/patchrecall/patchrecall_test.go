@@ -120,7 +120,7 @@ func writeVOC(t *testing.T, dir string) {
 		}
 	}
 	for i, split := range []string{"train", "val"} {
-		scenes, names := synthetic.Segmentation(20, 32, uint64(i)), ""
+		scenes, names := synthetic.Scenes(20, 32, uint64(i)).Segmentation(), ""
 		for k := range scenes.Len() {
 			scene, err := scenes.Read(k)
 			if err != nil {

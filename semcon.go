@@ -12,12 +12,10 @@ package semcon
 
 import (
 	"context"
-	"fmt"
 	"image"
 	"sync"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -34,8 +32,7 @@ type ViT struct {
 	// Size is the height and width in pixels of the crop that the transformer sees, a multiple of its patches; 224 if the makers do not say.
 	Size int
 
-	extractor *evaluation.FeatureExtractor
-	store     *model.Store
+	encoder *evaluation.Encoder
 }
 
 // Features are the features of one image.
@@ -67,8 +64,8 @@ func Open(file string, ignore ...string) (*ViT, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(read.Missing) > 0 {
-		return nil, fmt.Errorf("%s: weights of the filter are missing, first %s", file, read.Missing[0])
+	if err := read.Complete(); err != nil {
+		return nil, err
 	}
 	preprocessing, size, _, err := weights.ReadPreprocessing(file)
 	if err != nil {
@@ -78,25 +75,22 @@ func Open(file string, ignore ...string) (*ViT, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &ViT{Preprocessing: preprocessing, Size: size, store: model.NewStore()}
-	if err := read.Apply(v.store, "/"); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+	e, err := evaluation.OpenEncoder(b, read, 1, 0)
+	if err != nil {
+		return nil, err
 	}
-	if v.extractor, err = evaluation.NewFeatureExtractor(b, read.ViT, v.store, "/", 1); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return v, nil
+	return &ViT{Preprocessing: preprocessing, Size: size, encoder: e}, nil
 }
 
 // Features returns the features of an image. The first call for a size compiles the transformer. Features that are not finite are an error. It is not safe
 // for concurrent use.
 func (v *ViT) Features(img image.Image) (Features, error) {
-	vit := v.extractor.ViT
+	vit := v.encoder.ViT
 	pixels, size, err := v.Preprocessing.Apply(img, v.Size, vit.PatchSize)
 	if err != nil {
 		return Features{}, err
 	}
-	all, err := v.extractor.ExtractAll([]evaluation.Image{evaluation.NewImage(pixels, size, v.Preprocessing)}, evaluation.Outputs{Patches: true})
+	all, err := v.encoder.ExtractAll([]evaluation.Image{evaluation.NewImage(pixels, size, v.Preprocessing)}, evaluation.Outputs{Patches: true})
 	if err != nil {
 		return Features{}, err
 	}
@@ -105,10 +99,7 @@ func (v *ViT) Features(img image.Image) (Features, error) {
 }
 
 // Architecture returns what the transformer is: its patches, width, blocks and heads.
-func (v *ViT) Architecture() encoder.ViT { return v.extractor.ViT }
+func (v *ViT) Architecture() encoder.ViT { return v.encoder.ViT }
 
 // Close frees the memory of the transformer.
-func (v *ViT) Close() {
-	v.extractor.Close()
-	v.store.Finalize()
-}
+func (v *ViT) Close() { v.encoder.Close() }

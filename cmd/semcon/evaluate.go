@@ -122,9 +122,7 @@ func evaluationVerb(named evaluation.Named) *cobra.Command {
 
 // run evaluates weights and prints the result.
 func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitFile) error {
-	if len(v.Missing) > 0 {
-		return fmt.Errorf("%s: weights of the filter are missing, first %s", c.weights, v.Missing[0])
-	}
+	check(v.Complete())
 	patch := v.ViT.PatchSize
 	if c.size == 0 {
 		c.size = max(v.size/patch, 1) * patch

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/weights"
 	"github.com/spf13/cobra"
 )
@@ -57,8 +56,8 @@ func (v vitFile) export(source, out string, naming weights.Naming) error {
 	if err := naming.Fits(v.ViT); err != nil {
 		return fmt.Errorf("%s: %w", source, err)
 	}
-	store := model.NewStore()
-	if err := v.Apply(store, "/"); err != nil {
+	store, err := v.Store()
+	if err != nil {
 		return err
 	}
 	v.Release()

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -107,12 +106,7 @@ func (f vitFile) readImage(path string) (evaluation.Image, error) {
 
 // encoder puts the transformer on an engine, for batches of images. The caller closes it.
 func (f vitFile) encoder(engine compute.Backend, batch int) (*evaluation.Encoder, error) {
-	store := model.NewStore()
-	if err := f.Apply(store, "/"); err != nil {
-		store.Finalize()
-		return nil, err
-	}
-	e, err := evaluation.NewEncoder(engine, f.ViT, store, batch, 0)
+	e, err := evaluation.OpenEncoder(engine, f.Import, batch, 0)
 	if err == nil {
 		e.Preprocessing = f.preprocessing
 	}

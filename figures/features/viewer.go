@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
@@ -80,13 +79,9 @@ func (w *Viewer) open(file string) (*evaluation.Encoder, error) {
 		return nil, err
 	}
 	if len(read.Missing) > 0 {
-		v.Prototypes = 0 // The encoder's stage has no filter.
+		read.ViT.Prototypes = 0 // The encoder's stage has no filter.
 	}
-	store := model.NewStore()
-	if err := read.Apply(store, "/"); err != nil {
-		return nil, err
-	}
-	return evaluation.NewEncoder(w.backend, v, store, 1, 0)
+	return evaluation.OpenEncoder(w.backend, read, 1, 0)
 }
 
 // encoded holds an encoder's patch features of the viewer's scenes.

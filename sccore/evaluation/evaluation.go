@@ -17,6 +17,7 @@ import (
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/train"
+	"github.com/semcon/semcon/sccore/weights"
 )
 
 // Evaluation measures frozen encoders by a stated protocol. It is a struct of settings with JSON names, whose ranges
@@ -47,6 +48,19 @@ func NewEncoder(b compute.Backend, v encoder.ViT, store *model.Store, batch int,
 		return nil, err
 	}
 	return &Encoder{FeatureExtractor: extractor, Seed: seed, Owned: store}, nil
+}
+
+// OpenEncoder is [NewEncoder] of weights that were read from a file, which its error names.
+func OpenEncoder(b compute.Backend, read *weights.Import, batch int, seed uint64) (*Encoder, error) {
+	store, err := read.Store()
+	if err != nil {
+		return nil, err
+	}
+	e, err := NewEncoder(b, read.ViT, store, batch, seed)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", read.File, err)
+	}
+	return e, nil
 }
 
 // Close frees the memory of the encoder.

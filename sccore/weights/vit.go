@@ -22,6 +22,7 @@ import (
 
 // Import is the result of [ReadViT]: a transformer's weights, and a report on every key of the file.
 type Import struct {
+	File   string // The file that it was read from.
 	ViT    encoder.ViT
 	Prefix string // Prefix of the transformer's keys in the file, such as "teacher.backbone.".
 
@@ -73,10 +74,30 @@ type Import struct {
 // Time and memory are proportional to the file and the transformer, whatever sizes the file claims.
 func ReadViT(path string, want encoder.ViT, branch string, ignore ...string) (im *Import, err error) {
 	err = open(path, func(file *sources, facts modelFacts) error {
-		im, err = importViT(file, facts, want, branch, ignore)
+		if im, err = importViT(file, facts, want, branch, ignore); err == nil {
+			im.File = path
+		}
 		return err
 	})
 	return im, err
+}
+
+// Complete returns an error that names the file if it lacks weights of the filter.
+func (im *Import) Complete() error {
+	if len(im.Missing) > 0 {
+		return fmt.Errorf("%s: weights of the filter are missing, first %s", im.File, im.Missing[0])
+	}
+	return nil
+}
+
+// Store returns a store with the transformer at its root.
+func (im *Import) Store() (*model.Store, error) {
+	store := model.NewStore()
+	if err := im.Apply(store, "/"); err != nil {
+		store.Finalize()
+		return nil, fmt.Errorf("%s: %w", im.File, err)
+	}
+	return store, nil
 }
 
 // Identify returns the transformer that [ReadViT] would identify, without reading its weights.

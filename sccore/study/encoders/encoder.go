@@ -51,8 +51,8 @@ func (e Encoder) read() (*weights.Import, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(read.Missing) > 0 {
-		return nil, fmt.Errorf("%s: weights of the filter are missing, first %s", e.Weights, read.Missing[0])
+	if err := read.Complete(); err != nil {
+		return nil, err
 	}
 	size := "-" + strings.Split(read.ViT.Name, "-")[1] // Without the parts of later transformers.
 	if titles[e.Row] == "" && !strings.HasSuffix(e.Row, size) {
@@ -70,8 +70,8 @@ func (e Encoder) Load(seed int) (encoder.ViT, *model.Store, error) {
 	if err != nil {
 		return encoder.ViT{}, nil, err
 	}
-	store := model.NewStore()
-	return read.ViT, store, read.Apply(store, "/")
+	store, err := read.Store()
+	return read.ViT, store, err
 }
 
 // Open loads the encoder, ready to run on a backend. Close it.

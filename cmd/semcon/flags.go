@@ -149,6 +149,14 @@ func profileFlag(c *cobra.Command, profile *study.Profile, of string) {
 	complete(c, "profile", profileNames...)
 }
 
+// recordFlags adds the flags --profile and --out of verbs that make or read records, whose profile and folder are those of what the texts say.
+func recordFlags(c *cobra.Command, of, folder string) *study.Options {
+	o := &study.Options{}
+	profileFlag(c, &o.Profile, of)
+	c.Flags().StringVar(&o.Out, "out", "out", "`FOLDER` "+folder)
+	return o
+}
+
 // choiceFlag adds a flag that takes one of several values. The default is the first.
 func choiceFlag(c *cobra.Command, name, usage string, values ...string) *string {
 	value := values[0]

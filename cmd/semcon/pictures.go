@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"image/draw"
 	"image/png"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -179,31 +181,19 @@ func eachImage(ctx context.Context, title string, paths []string, predict func(i
 
 // drawClasses writes the pictures of an image and returns the shares of its classes, the largest first.
 func drawClasses(model *finetune.SegmentationModel, photo *datasets.SegmentedImage, classes []uint8, stem string) (string, error) {
-	palette := make(color.Palette, 256)
-	for i := range palette {
-		palette[i] = color.RGBA{A: 255}
-	}
-	for i, c := range model.Colours {
-		palette[i] = color.RGBA{uint8(c >> 16), uint8(c >> 8), uint8(c), 255}
-	}
-	mask := &image.Paletted{Pix: classes, Stride: photo.Width, Rect: image.Rect(0, 0, photo.Width, photo.Height), Palette: palette}
-	overlay := image.NewRGBA(mask.Rect)
-	counts := make([]int, len(model.Classes))
-	var order []int
-	for i, class := range classes {
-		tint := palette[class].(color.RGBA)
-		mix := func(a, b uint8) uint8 { return uint8((int(a) + int(b)) / 2) }
-		overlay.SetRGBA(i%photo.Width, i/photo.Width, color.RGBA{mix(photo.Pixels[3*i], tint.R), mix(photo.Pixels[3*i+1], tint.G), mix(photo.Pixels[3*i+2], tint.B), 255})
-		if counts[class]++; counts[class] == 1 {
-			order = append(order, int(class))
-		}
+	mask := &image.Paletted{Pix: classes, Stride: photo.Width, Rect: image.Rect(0, 0, photo.Width, photo.Height), Palette: datasets.Palette(model.Colours)}
+	overlay := photo.Image()
+	draw.DrawMask(overlay, mask.Rect, mask, image.Point{}, image.NewUniform(color.Alpha{128}), image.Point{}, draw.Over)
+	counts := map[uint8]int{}
+	for _, class := range classes {
+		counts[class]++
 	}
 	if err := errors.Join(writePNG(stem+"_mask.png", mask), writePNG(stem+"_overlay.png", overlay)); err != nil {
 		return "", err
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+	largestFirst := func(a, b uint8) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) }
 	var shares []string
-	for _, class := range order {
+	for _, class := range slices.SortedFunc(maps.Keys(counts), largestFirst) {
 		shares = append(shares, fmt.Sprintf("%s %.1f %%", model.Classes[class], 100*float64(counts[class])/float64(len(classes))))
 	}
 	return strings.Join(shares, ", "), nil

@@ -18,28 +18,28 @@ import (
 )
 
 // readRecords reads the records of experiments in a folder. It says which lines are broken, and if none has the wanted profile which profiles there are.
-func readRecords(verbName, out string, wanted study.Profile, in string, all ...study.Experiment) (records []study.Record, err error) {
-	if out != "out" {
-		if err := requireFolder("out", out); err != nil {
+func readRecords(verbName string, o *study.Options, in string, all ...study.Experiment) (records []study.Record, err error) {
+	if o.Out != "out" {
+		if err := requireFolder("out", o.Out); err != nil {
 			return nil, err
 		}
 	}
 	for _, e := range all {
-		broken, err := study.BrokenLines(study.Folder(out, e.Name))
+		broken, err := study.BrokenLines(study.Folder(o.Out, e.Name))
 		if err != nil {
 			return nil, err
 		}
 		for _, line := range broken {
-			fmt.Fprintf(os.Stderr, "%s (\"semcon doctor --repair --out %s\" moves it aside)\n", line, quote(out))
+			fmt.Fprintf(os.Stderr, "%s (\"semcon doctor --repair --out %s\" moves it aside)\n", line, quote(o.Out))
 		}
-		some, err := study.Records(study.Folder(out, e.Name))
+		some, err := study.Records(study.Folder(o.Out, e.Name))
 		if err != nil {
 			return nil, err
 		}
 		records = append(records, some...)
 	}
-	if others := otherProfiles(records, wanted); others != nil {
-		fmt.Fprintf(os.Stderr, "semcon %s: no records of profile %s in %s; there are some of --profile %s\n", verbName, wanted, in, strings.Join(others, ", --profile "))
+	if others := otherProfiles(records, o.Profile); others != nil {
+		fmt.Fprintf(os.Stderr, "semcon %s: no records of profile %s in %s; there are some of --profile %s\n", verbName, o.Profile, in, strings.Join(others, ", --profile "))
 	}
 	return records, nil
 }
@@ -62,32 +62,30 @@ func tableVerb() *cobra.Command {
 		Example: "semcon table effect-aug --format md\nsemcon table video_seg",
 	}
 	completeExperiments(c, true)
-	var profile study.Profile
-	profileFlag(c, &profile, "of the runs shown")
-	out := c.Flags().String("out", "out", "`FOLDER` of the records")
+	o := recordFlags(c, "of the runs shown", "of the records")
 	format := choiceFlag(c, "format", "`FORMAT`: "+strings.Join(figures.Formats, ", "), figures.Formats...)
-	set := setFlag(c)
+	setFlag(c, o)
 	c.RunE = func(_ *cobra.Command, names []string) error {
 		experiment, label, err := oneExperiment(names)
 		check(err)
-		folder := filepath.Join(*out, experiment.Name)
-		records := must(readRecords("table", *out, profile, folder, experiment))
+		folder := filepath.Join(o.Out, experiment.Name)
+		records := must(readRecords("table", o, folder, experiment))
 		if len(records) == 0 {
-			fmt.Fprintf(os.Stderr, "semcon table: no records in %s; \"%s\" makes them\n", folder, commandFor("run", experiment.Name, profile, *out))
+			fmt.Fprintf(os.Stderr, "semcon table: no records in %s; \"%s\" makes them\n", folder, commandFor("run", experiment.Name, *o))
 		}
 		all := len(records)
-		records, err = experiment.Selected(records, study.Options{Profile: profile, Out: *out, Set: *set})
+		records, err = experiment.Selected(records, *o)
 		check(choiceError(err))
 		if all > 0 && len(records) == 0 {
-			fmt.Fprintf(os.Stderr, "semcon table: no runs with --set %s in %s\n", strings.Join(*set, " --set "), folder)
+			fmt.Fprintf(os.Stderr, "semcon table: no runs with --set %s in %s\n", strings.Join(o.Set, " --set "), folder)
 		}
-		tables := must(experiment.Tables(records, profile))
+		tables := must(experiment.Tables(records, o.Profile))
 		shown := namedTables(tables, label)
 		if measured := figures.Measured(shown); label == "" && len(measured) < len(shown) {
 			fmt.Fprintf(os.Stderr, "semcon table: left out, as they show the paper's numbers alone: %s\n", paperAlone(shown))
 			shown = measured
 		} else if label != "" && len(figures.Measured(tables)) < len(tables) && paperAlone(shown) != "" {
-			fmt.Fprintf(os.Stderr, "semcon table: no run on the paper's data; \"%s\" shows the others\n", commandFor("table", experiment.Name, profile, *out))
+			fmt.Fprintf(os.Stderr, "semcon table: no run on the paper's data; \"%s\" shows the others\n", commandFor("table", experiment.Name, *o))
 		}
 		for i, table := range shown {
 			text := must(table.Format(*format))
@@ -105,8 +103,8 @@ func tableVerb() *cobra.Command {
 }
 
 // setFlag adds the flag that chooses runs by their settings.
-func setFlag(c *cobra.Command) *[]string {
-	return c.Flags().StringArray("set", nil, "show the runs with a changed setting: `KEY=VALUE`, as it was given to run; may be repeated")
+func setFlag(c *cobra.Command, o *study.Options) {
+	c.Flags().StringArrayVar(&o.Set, "set", nil, "show the runs with a changed setting: `KEY=VALUE`, as it was given to run; may be repeated")
 }
 
 // namedTables returns the tables that show the paper's table or figure with the label. They are all tables if no title has the label: the paper's figures of
@@ -139,15 +137,13 @@ func claimsVerb() *cobra.Command {
 	c := &cobra.Command{
 		Use: "claims", Short: "print the scoreboard of the paper's claims from records", Args: noNames, Example: "semcon claims --profile quick",
 	}
-	var profile study.Profile
-	profileFlag(c, &profile, "of the runs")
-	out := c.Flags().String("out", "out", "`FOLDER` of the records")
-	set := setFlag(c)
+	o := recordFlags(c, "of the runs", "of the records")
+	setFlag(c, o)
 	format := choiceFlag(c, "format", "`FORMAT`: "+strings.Join(figures.ScoreboardFormats, ", "), figures.ScoreboardFormats...)
 	c.RunE = func(*cobra.Command, []string) error {
-		must(readRecords("claims", *out, profile, *out, experiments.All()...))
-		check(knownSettings(*set, profile, *out))
-		fmt.Print(must(must(experiments.Claims(*out, profile, *set...)).Format(*format)))
+		must(readRecords("claims", o, o.Out, experiments.All()...))
+		check(knownSettings(*o))
+		fmt.Print(must(must(experiments.Claims(o.Out, o.Profile, o.Set...)).Format(*format)))
 		return nil
 	}
 	return c
@@ -159,9 +155,7 @@ func compareVerb() *cobra.Command {
 		Example: "semcon compare ablation/line2 ablation/line5\nsemcon compare out/pretrain other/pretrain --to compared.html\n" +
 			"semcon compare noise-tolerance/cotap/flipped0.2@3f2a noise-tolerance/cotap/flipped0.2@91bc",
 	}
-	var profile study.Profile
-	profileFlag(c, &profile, "of the runs")
-	out := c.Flags().String("out", "out", "`FOLDER` of the records of runs that are named as EXPERIMENT/CELL; a run may also be the path of an experiment's folder")
+	o := recordFlags(c, "of the runs", "of the records of runs that are named as EXPERIMENT/CELL; a run may also be the path of an experiment's folder")
 	to := c.Flags().String("to", "", "`FILE` of a page with the comparison and its curves; .html")
 	c.RunE = func(_ *cobra.Command, runs []string) error {
 		if len(runs) != 2 {
@@ -173,7 +167,7 @@ func compareVerb() *cobra.Command {
 			}
 			check(requireWritableFile("to", *to))
 		}
-		compared := must(report.Compare(must(report.Select(*out, runs[0], profile)), must(report.Select(*out, runs[1], profile))))
+		compared := must(report.Compare(must(report.Select(o.Out, runs[0], o.Profile)), must(report.Select(o.Out, runs[1], o.Profile))))
 		if *to == "" {
 			fmt.Print(compared.Text())
 			return nil
@@ -190,35 +184,33 @@ func reportVerb() *cobra.Command {
 		Use: "report", Short: "write one page with every table, figure and claim that the records give, and what is missing", Args: noNames,
 		Example: "semcon report --profile smoke\nsemcon report --profile full --data data --models --format pdf --to results.pdf",
 	}
-	o := report.Options{}
-	profileFlag(c, &o.Profile, "of the records")
+	o := recordFlags(c, "of the records", "of the records")
 	dataFlag(c, &o.Data)
-	c.Flags().StringVar(&o.Out, "out", "out", "`FOLDER` of the records")
-	set := setFlag(c)
+	setFlag(c, o)
 	models := c.Flags().Bool("models", false, "also draw what the models of the runs make of images, which computes")
 	target := reportFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		check(requireFolder("out", o.Out))
 		check(requireFolder("data", o.Data))
 		check(target.check(o.Out))
-		check(knownSettings(*set, o.Profile, o.Out))
-		o.Set = *set
+		check(knownSettings(*o))
+		shown := report.Options{Profile: o.Profile, Out: o.Out, Data: o.Data, Set: o.Set}
 		if *models {
-			o.Backend = must(backend.Open())
+			shown.Backend = must(backend.Open())
 		}
-		return target.write(c.Context(), o)
+		return target.write(c.Context(), shown)
 	}
 	return c
 }
 
 // knownSettings returns an error if no experiment with records has the settings.
-func knownSettings(set []string, profile study.Profile, out string) (err error) {
+func knownSettings(o study.Options) (err error) {
 	for _, e := range experiments.All() {
-		records, readErr := study.Records(study.Folder(out, e.Name))
+		records, readErr := study.Records(study.Folder(o.Out, e.Name))
 		if readErr != nil || len(records) == 0 {
 			continue
 		}
-		if _, err = e.Selected(records, study.Options{Profile: profile, Out: out, Set: set}); err == nil {
+		if _, err = e.Selected(records, o); err == nil {
 			return nil
 		}
 	}
@@ -252,11 +244,9 @@ func (t *reportTarget) check(out string) (err error) {
 // write writes the report and prints its name.
 func (t *reportTarget) write(ctx context.Context, o report.Options) error {
 	o.Command = func(e study.Experiment) string {
-		command := commandFor("run", e.Name, o.Profile, o.Out)
-		if data := e.DataFor(study.Options{Profile: o.Profile, Out: o.Out, Data: o.Data}); data != "" {
-			command += " --data " + quote(data)
-		}
-		return command
+		options := study.Options{Profile: o.Profile, Out: o.Out, Data: o.Data}
+		options.Data = e.DataFor(options)
+		return commandFor("run", e.Name, options)
 	}
 	page := t.to
 	if t.browser != "" {

@@ -69,10 +69,8 @@ func trainVerb() *cobra.Command {
 
 // studyFlags adds the flags that choose an experiment's cells. [completeStudy] completes the options after they are parsed.
 func studyFlags(c *cobra.Command) *study.Options {
-	o, flags := &study.Options{}, c.Flags()
-	profileFlag(c, &o.Profile, "of the run")
+	o, flags := recordFlags(c, "of the run", "for records and checkpoints"), c.Flags()
 	dataFlag(c, &o.Data)
-	flags.StringVar(&o.Out, "out", "out", "`FOLDER` for records and checkpoints")
 	flags.IntVar(&o.Seeds, "seeds", 0, "`NUMBER` of seeds instead of the profile's own")
 	flags.StringArrayVar(&o.Set, "set", nil, "change the configuration: `KEY=VALUE`; may be repeated")
 	flags.StringArrayVar(&o.Only, "only", nil, "run only the cells that match `PATTERN`, such as dataset/method/row/seed; may be repeated")
@@ -156,7 +154,7 @@ func runVerb() *cobra.Command {
 		check(completeParallel(o, *devices))
 		check(requireWritable("out", o.Out))
 		check(choiceError(experiment.Run(c.Context(), must(openDevices(*devices, o.CheckpointEvery)), *o)))
-		fmt.Fprintf(os.Stderr, "show the table: %s\n", commandFor("table", cmp.Or(table, experiment.Name), o.Profile, o.Out, o.Set...))
+		fmt.Fprintf(os.Stderr, "show the table: %s\n", commandFor("table", cmp.Or(table, experiment.Name), study.Options{Profile: o.Profile, Out: o.Out, Set: o.Set}))
 		return nil
 	}
 	return c
@@ -170,19 +168,32 @@ func choiceError(err error) error {
 	return err
 }
 
-// commandFor returns the command that runs an experiment or shows its results, with the flags that differ from their defaults.
-func commandFor(verb, name string, profile study.Profile, out string, set ...string) string {
-	words := []string{"semcon", verb, name}
-	if profile != study.Quick {
-		words = append(words, "--profile", string(profile))
+// commandFor returns the command that runs an experiment or shows its results.
+func commandFor(verb, name string, o study.Options) string {
+	return commandLine(append([]string{"semcon", verb, name}, flagsOf(o)...)...)
+}
+
+// flagsOf returns the flags of [studyFlags] that differ from their defaults.
+func flagsOf(o study.Options) (words []string) {
+	if o.Profile != study.Quick {
+		words = append(words, "--profile", string(o.Profile))
 	}
-	if out != "out" {
-		words = append(words, "--out", out)
+	if o.Out != "out" {
+		words = append(words, "--out", o.Out)
 	}
-	for _, assignment := range set {
-		words = append(words, "--set", assignment)
+	if o.Data != "" {
+		words = append(words, "--data", o.Data)
 	}
-	return commandLine(words...)
+	if o.Seeds > 0 {
+		words = append(words, "--seeds", fmt.Sprint(o.Seeds))
+	}
+	for _, value := range o.Set {
+		words = append(words, "--set", value)
+	}
+	for _, pattern := range o.Only {
+		words = append(words, "--only", pattern)
+	}
+	return words
 }
 
 func reproduceVerb() *cobra.Command {
@@ -191,10 +202,9 @@ func reproduceVerb() *cobra.Command {
 		Example: "semcon reproduce --profile smoke --out smoke\nsemcon reproduce --profile quick --data data\nsemcon reproduce pretrain transfer video",
 	}
 	completeExperiments(c, true)
-	o := study.Options{CheckpointEvery: 20 * time.Second}
-	profileFlag(c, &o.Profile, "of the runs")
+	o := recordFlags(c, "of the runs", "for records, checkpoints and the report")
+	o.CheckpointEvery = 20 * time.Second
 	dataFlag(c, &o.Data)
-	c.Flags().StringVar(&o.Out, "out", "out", "`FOLDER` for records, checkpoints and the report")
 	c.Flags().IntVar(&o.Seeds, "seeds", 0, "`NUMBER` of seeds instead of each profile's own")
 	parallelFlag(c, &o.Parallel)
 	target := reportFlags(c)
@@ -203,18 +213,18 @@ func reproduceVerb() *cobra.Command {
 		if o.Seeds < 0 {
 			return usagef("--seeds %d is negative", o.Seeds)
 		}
-		check(completeParallel(&o, 1))
+		check(completeParallel(o, 1))
 		check(requireFolder("data", o.Data))
 		check(requireWritable("out", o.Out))
 		check(target.check(o.Out))
 		b := must(backend.Open())
-		announced(&o, 1)
+		announced(o, 1)
 		failures := map[string]error{}
 		var failed []string
 		for i, e := range chosen {
 			fmt.Fprintf(os.Stderr, "%d of %d: %s\n", i+1, len(chosen), e.Name)
-			options := o
-			if options.Data = e.DataFor(o); options.Data == "" && o.Data != "" && !e.GeneratesData {
+			options := *o
+			if options.Data = e.DataFor(*o); options.Data == "" && o.Data != "" && !e.GeneratesData {
 				why := fmt.Sprintf("has none of its datasets in %s", o.Data)
 				if e.DataBySet {
 					why = "needs files for photographs that --set names"

@@ -18,6 +18,7 @@ import (
 
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/plural"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v2"
@@ -70,7 +71,12 @@ func submitVerb() *cobra.Command {
 		} else {
 			job.Folder = must(filepath.Abs(job.Folder))
 		}
-		job.Command = append([]string{cmp.Or(*binary, installedBinary()), "run", experiment.Name}, taskFlags(*o, job.GPUs)...)
+		shared := *o
+		shared.Only = nil
+		job.Command = append([]string{cmp.Or(*binary, installedBinary()), "run", experiment.Name, "--wait", "--parallel", "1"}, flagsOf(shared)...)
+		if job.GPUs > 1 {
+			job.Command = append(job.Command, "--devices", fmt.Sprint(job.GPUs))
+		}
 		text := must(job.write(kind))
 		file := filepath.Join(folder, "job"+kind.ending)
 		check(atomicfile.WriteBytes(file, []byte(text)))
@@ -78,7 +84,7 @@ func submitVerb() *cobra.Command {
 		command := append(kind.start, file)
 		fmt.Printf("%s: %s\n", file, plural.Count(len(job.Cells), "task"))
 		if !*start {
-			fmt.Printf("start it: %s\nhow far it is: %s\n", commandLine(command...), statusCommand(experiment.Name, *o))
+			fmt.Printf("start it: %s\nhow far it is: %s\n", commandLine(command...), commandFor("status", experiment.Name, *o))
 			return nil
 		}
 		cmd := exec.CommandContext(c.Context(), command[0], command[1:]...)
@@ -89,39 +95,6 @@ func submitVerb() *cobra.Command {
 		return nil
 	}
 	return c
-}
-
-// statusCommand is the command that shows how far the cells of a job are.
-func statusCommand(name string, o study.Options) string {
-	var words []string
-	if o.Data != "" {
-		words = append(words, "--data", o.Data)
-	}
-	for _, value := range o.Set {
-		words = append(words, "--set", value)
-	}
-	for _, pattern := range o.Only {
-		words = append(words, "--only", pattern)
-	}
-	return strings.TrimSpace(commandFor("status", name, o.Profile, o.Out) + " " + commandLine(words...))
-}
-
-// taskFlags are the flags of a task's run on so many GPUs, without the cell.
-func taskFlags(o study.Options, gpus int) []string {
-	flags := []string{"--profile", string(o.Profile), "--out", o.Out, "--wait", "--parallel", "1"}
-	if gpus > 1 {
-		flags = append(flags, "--devices", fmt.Sprint(gpus))
-	}
-	if o.Data != "" {
-		flags = append(flags, "--data", o.Data)
-	}
-	if o.Seeds > 0 {
-		flags = append(flags, "--seeds", fmt.Sprint(o.Seeds))
-	}
-	for _, set := range o.Set {
-		flags = append(flags, "--set", set)
-	}
-	return flags
 }
 
 // installedBinary is the path of this binary, or its name if "go run" has built it in a folder that goes away.
@@ -142,11 +115,12 @@ type clusterJob struct {
 	Folder  string   // The working folder of the tasks.
 	Logs    string   // The folder of their logs. Kubernetes keeps the logs itself.
 
-	GPUs, CPUs int           // Of a task.
-	Memory     string        // Of a task, such as "64G".
-	Time       time.Duration // Of a task until it goes back into the queue.
-	AtOnce     int           // Tasks that run at once; 0 for as many as the cluster gives.
-	Retries    int           // How often a task that fails is started again.
+	GPUs    int           `json:"gpus" range:"[0,2^10]"` // Of a task.
+	CPUs    int           `json:"cpus" range:"[1,2^14]"`
+	Memory  string        // Of a task, such as "64G".
+	Time    time.Duration // Of a task until it goes back into the queue.
+	AtOnce  int           `json:"at-once" range:"[0,2^20]"` // Tasks that run at once; 0 for as many as the cluster gives.
+	Retries int           `json:"retries" range:"[0,2^10]"` // How often a task that fails is started again.
 
 	Partition string // Of Slurm; empty for its default.
 
@@ -243,23 +217,18 @@ var (
 
 // check returns an error that names the first field, as a flag, that a cluster would refuse.
 func (j clusterJob) check(k cluster) error {
+	if err := settings.Check(j); err != nil {
+		return usagef("--%v", err)
+	}
 	switch {
 	case !jobName.MatchString(j.Name):
 		return usagef("job name %q: want lower-case letters, digits and \"-\", at most 52", j.Name)
 	case len(j.Cells) == 0:
 		return usagef("%s: no cells are left to run", j.Name)
-	case j.GPUs < 0:
-		return usagef("--gpus %d is negative", j.GPUs)
-	case j.CPUs < 1:
-		return usagef("--cpus %d is not positive", j.CPUs)
 	case !memorySize.MatchString(j.Memory):
 		return usagef("--memory %q: want a number and M, G or T, such as 64G", j.Memory)
 	case j.Time < 5*time.Minute:
 		return usagef("--time %v: want at least 5m", j.Time)
-	case j.AtOnce < 0:
-		return usagef("--at-once %d is negative", j.AtOnce)
-	case j.Retries < 0:
-		return usagef("--retries %d is negative", j.Retries)
 	case j.Partition != "" && !plainWord.MatchString(j.Partition):
 		return usagef("--partition %q: not the name of a partition", j.Partition)
 	case k.name == "k8s" && !plainWord.MatchString(j.Image):

@@ -117,14 +117,17 @@ func (s *Segmentation) Colours() color.Palette {
 	if colours == nil {
 		colours = vocColours(0, len(s.Classes))
 	}
-	palette := make(color.Palette, 256)
-	for i := range palette {
-		palette[i] = color.RGBA{A: 255}
-	}
+	palette := Palette(colours)
+	palette[Ignore] = color.RGBA{224, 224, 192, 255}
+	return palette
+}
+
+// Palette returns 256 colours: those of classes, 0xRRGGBB, and black.
+func Palette(colours []uint32) color.Palette {
+	palette := slices.Repeat(color.Palette{color.RGBA{A: 255}}, 256)
 	for i, c := range colours {
 		palette[i] = color.RGBA{uint8(c >> 16), uint8(c >> 8), uint8(c), 255}
 	}
-	palette[Ignore] = color.RGBA{224, 224, 192, 255}
 	return palette
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"slices"
 )
 
 // Segmentation is a split of a semantic-segmentation dataset, read one image at a time so that it needs little memory. [OpenSegmentation] opens a

@@ -94,7 +94,7 @@ func TestDataFetchRefusesWhatIsNotTheDataset(t *testing.T) {
 		t.Errorf("exit status %d, progress %q", status, lines[0])
 	}
 	wantLine(t, strings.Join(lines[1:], ""),
-		"semcon data: data/cifar100/cifar-100-binary.tar.gz: MD5 digest ", ", want 03b5dce01913d631647c71ecec9e9cb8: removed")
+		"semcon data: data/cifar100/cifar-100-binary.tar.gz: digest ", ", want 03b5dce01913d631647c71ecec9e9cb8: removed")
 
 	_, stderr, status = outcome(t, semcon(t, m, "data", "fetch", "cifar10", "--data", "data", "--from", web.URL+"/mirror"))
 	if status != 1 {

@@ -247,7 +247,7 @@ func niceTicks(low, high float64) []plot.Tick {
 }
 
 // counted are the labels of axes of whole numbers.
-var counted = []string{"epoch", "step", "seed"}
+var counted = []string{"epoch", "step", "seed", "transformations"}
 
 // sparseTicks are niceTicks of an axis of some width, at whole numbers alone if whole says so. Where their labels would touch, only every second, fifth or tenth has one.
 func sparseTicks(style text.Style, width vg.Length, whole bool) plot.TickerFunc {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // coordinates is an image whose pixels encode their position and whose mask marks the left and right halves.
@@ -78,7 +79,7 @@ func TestWholeImagesKeepTheirPixels(t *testing.T) {
 
 func TestCropChecks(t *testing.T) {
 	for want, c := range map[string]RandomResizedCrop{"train 0": {0, 1}, "min_area 0": {1, 0}, "min_area 1.5": {1, 1.5}, "NaN": {1, math.NaN()}} {
-		if err := c.Check(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := settings.Check(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}

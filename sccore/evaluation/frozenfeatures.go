@@ -11,7 +11,6 @@ import (
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/heads"
-	"github.com/semcon/semcon/sccore/settings"
 	"golang.org/x/image/draw"
 )
 
@@ -155,16 +154,8 @@ func (f FrozenFeatures) encode(
 // time. The paper says only "randomly cropped"; the box is drawn as by torchvision's RandomResizedCrop, with an area from MinScale to 1 of the
 // image's and an aspect ratio from 3:4 to 4:3.
 type RandomResizedCrop struct {
-	Size     int     // In pixels.
-	MinScale float64 // In (0, 1].
-}
-
-// Check returns an error that names the setting that is out of range.
-func (c RandomResizedCrop) Check() error {
-	if err := cmp.Or(settings.Between("train", c.Size, 1, settings.MaxImageSize), settings.Above("min_area", c.MinScale, 1)); err != nil {
-		return fmt.Errorf("crops: %w", err)
-	}
-	return nil
+	Size     int     `json:"train" range:"[1,2048]"` // In pixels.
+	MinScale float64 `json:"min_area" range:"(0,1]"`
 }
 
 // Cut draws a crop of an image: its pixels, [Size, Size, 3], and its labels at the cell centres of a grid, [grid, grid].

@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // TestHeadsLearn has features in which each class is a direction with noise; all pixels of a patch share its label.
@@ -131,7 +132,7 @@ func TestHeadsLearn(t *testing.T) {
 
 func TestSegmentationTrainingChecks(t *testing.T) {
 	good := SegmentationConfig{heads.Segmentation{Kind: heads.FCN, Classes: 3, Width: 8}, 4, 2, 1, 5, []float64{1e-3}, 1e-4}
-	if err := good.Check(); err != nil {
+	if err := settings.Check(good); err != nil {
 		t.Error(err)
 	}
 	for want, change := range map[string]func(*SegmentationConfig){
@@ -143,13 +144,13 @@ func TestSegmentationTrainingChecks(t *testing.T) {
 		"batch -1":                  func(c *SegmentationConfig) { c.Batch = -1 },
 		"steps 0":                   func(c *SegmentationConfig) { c.Steps = 0 },
 		"number of rates 0":         func(c *SegmentationConfig) { c.LearningRates = nil },
-		"learning rate 0":           func(c *SegmentationConfig) { c.LearningRates = []float64{0} },
-		"learning rate NaN":         func(c *SegmentationConfig) { c.FinalLearningRate = math.NaN() },
-		"learning rate +Inf ":       func(c *SegmentationConfig) { c.FinalLearningRate = math.Inf(1) },
+		"learning_rates 0":          func(c *SegmentationConfig) { c.LearningRates = []float64{0} },
+		"learning_rate NaN":         func(c *SegmentationConfig) { c.FinalLearningRate = math.NaN() },
+		"learning_rate +Inf ":       func(c *SegmentationConfig) { c.FinalLearningRate = math.Inf(1) },
 	} {
 		c := good
 		change(&c)
-		if err := c.Check(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := settings.Check(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}

@@ -1,7 +1,6 @@
 package evaluation
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,30 +31,17 @@ import (
 // are computed once for all of them.
 type SegmentationConfig struct {
 	Head              heads.Segmentation
-	Dim, Grid         int       // The length of a feature, and the patches along each side of a crop.
-	Batch             int       // Crops per step.
-	Steps             int       // For each head.
-	LearningRates     []float64 // Adam's, one per head; constant for the linear head.
-	FinalLearningRate float64   // The end of the FCN's cosine schedule.
+	Dim               int       `range:"[1,2^14]"` // The length of a feature.
+	Grid              int       `range:"[1,2048]"` // The patches along each side of a crop.
+	Batch             int       `range:"[1,2^14]"` // Crops per step.
+	Steps             int       `range:"[1,2^31)"` // For each head.
+	LearningRates     []float64 `range:"(0,1e4]"`  // Adam's, one per head; constant for the linear head.
+	FinalLearningRate float64   `range:"(0,1e4]"`  // The end of the FCN's cosine schedule.
 }
 
-// Check returns an error that names the first setting that is out of range.
-func (c SegmentationConfig) Check() error {
-	if err := settings.Check(c.Head); err != nil {
-		return err
-	}
-	if err := cmp.Or(
-		settings.Between("dim", c.Dim, 1, 1<<14), settings.Between("grid", c.Grid, 1, settings.MaxImageSize), settings.Between("batch", c.Batch, 1, 1<<14),
-		settings.Between("steps", c.Steps, 1, math.MaxInt32), settings.Between("number of rates", len(c.LearningRates), 1, 64),
-	); err != nil {
-		return fmt.Errorf("segmentation: %w", err)
-	}
-	for _, rate := range c.LearningRates {
-		if err := cmp.Or(settings.Above("rates: learning rate", rate, 1e4), settings.Above("final_rate: learning rate", c.FinalLearningRate, 1e4)); err != nil {
-			return fmt.Errorf("segmentation: %w", err)
-		}
-	}
-	return nil
+// Rules returns an error for too few or too many heads.
+func (c SegmentationConfig) Rules() error {
+	return settings.Between("number of rates", len(c.LearningRates), 1, 64)
 }
 
 // rates are the learning rates of a step, one per head.
@@ -86,8 +72,8 @@ type SegmentationTrainer struct {
 
 // NewSegmentationTrainer compiles the step. Call Begin first, also before Resume: checkpoints do not identify their run.
 func NewSegmentationTrainer(b compute.Backend, config SegmentationConfig) (*SegmentationTrainer, error) {
-	if err := config.Check(); err != nil {
-		return nil, err
+	if err := settings.Check(config); err != nil {
+		return nil, fmt.Errorf("segmentation: %w", err)
 	}
 	t := &SegmentationTrainer{config: config}
 	var err error

@@ -69,7 +69,7 @@ func TestSmokeRecordsBoxesAndMasksOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	data, err := open("", encoders.Synthetic, profileConfig(study.Smoke, encoders.Synthetic), 0)
+	data, err := open(study.Options{}, encoders.Synthetic, profileConfig(study.Smoke, encoders.Synthetic), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

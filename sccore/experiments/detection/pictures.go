@@ -31,7 +31,7 @@ func enlargement(height, width int) int { return max(1, pictureSide/max(height, 
 // TrainingImages draws the first n training images of a dataset with their boxes and masks, as the profile's configuration makes them.
 func TrainingImages(data, dataset string, profile study.Profile, n int) (figures.ImageGrid, error) {
 	c := profileConfig(profile, dataset)
-	d, err := open(data, dataset, c, 0)
+	d, err := open(study.Options{Data: data}, dataset, c, 0)
 	if err != nil {
 		return figures.ImageGrid{}, err
 	}
@@ -68,7 +68,7 @@ func Stages(r study.Results, b compute.Backend, data, out, row, dataset string, 
 	if err != nil {
 		return sheet, err
 	}
-	d, err := open(data, key, c, record.Seed)
+	d, err := open(study.Options{Data: data}, key, c, record.Seed)
 	if err != nil {
 		return sheet, err
 	}

@@ -62,12 +62,14 @@ var Study = encoders.Tuning[Config, Data, finetune.DetectionTraining, *finetune.
 	Images:  open,
 	Columns: func(d Data, _ Config) []string { return columns(d.Title()) },
 	Unit:    "image",
-	Training: func(c Config, vit encoder.ViT, d Data) finetune.DetectionTraining {
-		return c.training(vit, len(d.train.Truth.Categories))
+	Amount:  func(c Config) (steps, batch int) { return c.Steps, c.Batch },
+	Training: func(c Config, vit encoder.ViT, d Data) (finetune.DetectionTraining, error) {
+		return c.training(vit, len(d.train.Truth.Categories)), nil
 	},
 	New: finetune.NewDetectionTrainer,
-	Take: func(t *finetune.DetectionTrainer, r *run, pretrained *model.Store) {
+	Take: func(t *finetune.DetectionTrainer, r *run, _ encoder.ViT, pretrained *model.Store) (done func(), err error) {
 		t.Images, t.Pretrained = r.Data.trained, pretrained
+		return func() {}, nil
 	},
 	Loss:    func(s finetune.DetectionStep) float64 { return s.Loss },
 	Test:    test,
@@ -113,9 +115,9 @@ func read(dir string) (d Data, err error) {
 }
 
 // open opens a dataset for a configuration. Synthetic scenes are those of the experiments transfer and fine-tune.
-func open(dir, dataset string, c Config, seed int) (d Data, err error) {
+func open(o study.Options, dataset string, c Config, seed int) (d Data, err error) {
 	if dataset != encoders.Synthetic {
-		if d, err = read(dir); err != nil {
+		if d, err = read(o.Data); err != nil {
 			return d, err
 		}
 	} else {
@@ -220,7 +222,7 @@ func Training(vit encoder.ViT) finetune.DetectionTraining {
 }
 
 // test measures AP of boxes and of masks, each with COCO's other numbers, and writes the detections and the model.
-func test(t *finetune.DetectionTrainer, r *run, config finetune.DetectionTraining) (numbers []study.Number, err error) {
+func test(t *finetune.DetectionTrainer, r *run, config finetune.DetectionTraining, last finetune.DetectionStep) (numbers []study.Number, err error) {
 	r.Say("testing on %d images", r.Data.tested.Len())
 	a := r.Cell.Config.Augmentation
 	inference := config.Inference(finetune.Scale{Long: a.Long, Short: a.MaxShort})
@@ -240,7 +242,7 @@ func test(t *finetune.DetectionTrainer, r *run, config finetune.DetectionTrainin
 	}
 	for kind, result := range []metrics.COCOAP{tested.Boxes, tested.Masks} {
 		kind := []string{boxes, masks}[kind]
-		details := map[string]float64{"detections": float64(len(tested.Detections))}
+		details := map[string]float64{"detections": float64(len(tested.Detections)), "loss": last.Loss}
 		for i, value := range result.Numbers() {
 			if value >= 0 { // Otherwise the truth has no such object.
 				details[fmt.Sprintf(numberNames[i], kind[:1])] = 100 * value

@@ -22,7 +22,7 @@ func Predictions(r study.Results, b compute.Backend, data, out, row, column stri
 	if err != nil {
 		return nil, nil, err
 	}
-	images, err := open(data, dataset, c, record.Seed)
+	images, err := open(study.Options{Data: data}, dataset, c, record.Seed)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -54,7 +54,7 @@ func Predictions(r study.Results, b compute.Backend, data, out, row, column stri
 // padding, are grey.
 func Crops(data, dataset string, profile study.Profile, n int) (figures.ImageGrid, error) {
 	c := profileConfig(profile, dataset, finetune.UPerNet)
-	d, err := open(data, dataset, c, 0)
+	d, err := open(study.Options{Data: data}, dataset, c, 0)
 	if err != nil {
 		return figures.ImageGrid{}, err
 	}
@@ -73,14 +73,4 @@ func Crops(data, dataset string, profile study.Profile, n int) (figures.ImageGri
 		sheet.Images[1] = append(sheet.Images[1], figures.ClassMap(crop.Labels, side))
 	}
 	return sheet, nil
-}
-
-// drawnImages is the number of images in a figure.
-const drawnImages = 6
-
-// drawn draws what models make of test images, for each column with records. It needs a backend.
-func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
-	encoders.DrawPredictions(results, from, all, "semantic_seg_ft", func(row, column string) ([]figures.Segmented, []string, error) {
-		return Predictions(results, from.Backend, from.Data, from.Out, row, column, drawnImages)
-	})
 }

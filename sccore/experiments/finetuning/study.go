@@ -10,7 +10,6 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/figures"
@@ -50,7 +49,7 @@ var Study = encoders.Tuning[Config, evaluation.Data, finetune.SegmentationTraini
 		Table:    "semantic_seg_ft",
 		Seeds:    map[study.Profile]int{study.Smoke: 1, study.Full: 1},
 		Variants: []string{finetune.UPerNet, finetune.FPN},
-		Config:   config,
+		Config:   encoders.PerHead(realDatasets, []string{finetune.UPerNet, finetune.FPN}, profileConfig, nil),
 	},
 	Sources: encoders.Sources[evaluation.Data]{
 		Needed: "ADE20k, Cityscapes, COCO, PASCAL VOC or CamVid (\"semcon data\" lists what there is)",
@@ -65,22 +64,24 @@ var Study = encoders.Tuning[Config, evaluation.Data, finetune.SegmentationTraini
 	Images:  open,
 	Columns: func(d evaluation.Data, c Config) []string { return []string{column(d.Name, c.Head)} },
 	Unit:    "crop",
-	Training: func(c Config, vit encoder.ViT, d evaluation.Data) finetune.SegmentationTraining {
-		return c.training(vit, len(d.Train.Classes))
+	Amount:  func(c Config) (steps, batch int) { return c.Steps, c.Batch },
+	Training: func(c Config, vit encoder.ViT, d evaluation.Data) (finetune.SegmentationTraining, error) {
+		return c.training(vit, len(d.Train.Classes)), nil
 	},
 	New: finetune.NewSegmentationTrainer,
-	Take: func(t *finetune.SegmentationTrainer, r *run, pretrained *model.Store) {
+	Take: func(t *finetune.SegmentationTrainer, r *run, _ encoder.ViT, pretrained *model.Store) (done func(), err error) {
 		t.Images, t.Pretrained = r.Data.Train, pretrained
+		return func() {}, nil
 	},
 	Loss:    func(s finetune.SegmentationStep) float64 { return s.Loss },
 	Test:    test,
 	Tables:  tables,
-	Figures: drawn,
+	Figures: encoders.Predictions(Predictions).Drawn("semantic_seg_ft"),
 }.Spec()
 
 // open opens a dataset for a configuration. Synthetic scenes are those of the experiment transfer, whose frozen heads can be compared.
-func open(dir, dataset string, c Config, seed int) (d evaluation.Data, err error) {
-	source := evaluation.Source{Dir: dir, Dataset: dataset, Seed: seed}
+func open(o study.Options, dataset string, c Config, seed int) (d evaluation.Data, err error) {
+	source := evaluation.Source{Dir: o.Data, Dataset: dataset, Seed: seed}
 	if dataset == encoders.Synthetic {
 		if source.Images, source.Size = c.Images, 64; c.Images < 2 {
 			return d, fmt.Errorf("images %d: synthetic scenes need at least 2", c.Images)
@@ -159,19 +160,6 @@ func profileConfig(profile study.Profile, dataset, head string) Config {
 	return c
 }
 
-// config applies --set: "batch=4" is for all runs, "fpn.steps=100" and "ade20k.batch=8" are for one head or dataset.
-func config(profile study.Profile, dataset, head string, set []string) (Config, error) {
-	c := profileConfig(profile, dataset, head)
-	set = settings.For(set, dataset, append([]string{encoders.Synthetic}, realDatasets...))
-	if err := settings.Apply(&c, settings.For(set, head, []string{finetune.UPerNet, finetune.FPN})...); err != nil {
-		return c, err
-	}
-	if c.Head != head {
-		return c, fmt.Errorf("--set head=%s: choose heads with --only '*/*/%s/*'", c.Head, c.Head)
-	}
-	return c, settings.Check(c)
-}
-
 // Rules returns an error that names the first settings that do not fit together.
 func (c Config) Rules() error {
 	// The cell's encoder is not open yet. This one sees any crop as one patch.
@@ -191,7 +179,7 @@ func Training(vit encoder.ViT, head string) finetune.SegmentationTraining {
 }
 
 // test measures mIoU on the test images and writes the model.
-func test(t *finetune.SegmentationTrainer, r *run, config finetune.SegmentationTraining) ([]study.Number, error) {
+func test(t *finetune.SegmentationTrainer, r *run, config finetune.SegmentationTraining, last finetune.SegmentationStep) ([]study.Number, error) {
 	c, images := r.Cell.Config, r.Data.Test
 	r.Say("evaluating on %d images", images.Len())
 	tested, err := c.Inference.Evaluate(r.Context, images, t.Segment)
@@ -207,7 +195,7 @@ func test(t *finetune.SegmentationTrainer, r *run, config finetune.SegmentationT
 	if err := t.Export(filepath.Join(r.Dir, encoders.Model), description, map[string]string{"cell": r.Cell.Name()}); err != nil {
 		return nil, err
 	}
-	details := map[string]float64{"accuracy": tested.Accuracy}
+	details := map[string]float64{"accuracy": tested.Accuracy, "loss": last.Loss}
 	for class, iou := range tested.IoU {
 		if !math.IsNaN(iou) {
 			details["iou "+images.Classes[class]] = iou
@@ -255,17 +243,9 @@ func tables(results study.Results) []figures.Table {
 }
 
 // byPlace orders columns as the paper does, with its datasets before others.
-func byPlace(a, b string) int {
-	place := func(column string) int {
-		dataset, head, _ := strings.Cut(column, "/")
-		at := 2 * slices.Index([]string{"synthetic scenes", "CamVid", "PASCAL VOC", "COCOStuff-27", "Cityscapes", "ADE20k"}, dataset)
-		if head == headTitles["upernet"] {
-			at++
-		}
-		return -at
-	}
-	return place(a) - place(b)
-}
+var byPlace = encoders.ByPlace(
+	[]string{"ADE20k", "Cityscapes", "COCOStuff-27", "PASCAL VOC", "CamVid", "synthetic scenes"}, []string{headTitles[finetune.UPerNet], headTitles[finetune.FPN]},
+)
 
 // Datasets returns the names of the datasets with records, in the order of the table.
 func Datasets(results study.Results) []string {

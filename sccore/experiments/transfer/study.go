@@ -13,7 +13,6 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/figures"
@@ -30,8 +29,11 @@ import (
 // Name is the experiment's name.
 const Name = "transfer"
 
+// realDatasets are the paper's in its order, and CamVid, which is small.
+var realDatasets = []string{"coco", "voc2012", "ade20k", "cityscapes", "camvid"}
+
 // Study is the experiment.
-var Study = study.Spec[Config, Data]{
+var Study = encoders.Tuning[Config, Data, evaluation.SegmentationConfig, *trainer, []float32]{
 	Info: study.Info{
 		Name:       Name,
 		Title:      "How well do fixed features segment, with a linear head and with an FCN?",
@@ -44,28 +46,43 @@ var Study = study.Spec[Config, Data]{
 			study.Full:  "per encoder and dataset, 500k crops through ViT-S/16 and eight heads: hours on a GPU, and up to 20 GiB of disk; C22 needs --seeds 3",
 		},
 	},
-	Parts:    []string{"dataset", "row", "head", "seed"},
-	Datasets: sources.Datasets,
-	Cells:    grid.Cells,
-	BySeed:   study.EachSeed,
-	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
-		return open(o, dataset, cells[0].Config, cells[0].Seed)
+	Grid: encoders.Grid[Config]{
+		Table:    "semantic_seg",
+		Seeds:    map[study.Profile]int{study.Smoke: 1, study.Full: 1},
+		Variants: []string{heads.Linear, heads.FCN},
+		Shares:   func(c Config) int { return c.Shares },
+		Config:   encoders.PerHead(realDatasets, []string{heads.Linear, heads.FCN}, profileConfig, Config.rules),
 	},
-	Numbers: func(data Data, c study.Cell[Config]) []study.Number {
-		return []study.Number{{Row: c.Config.Encoder.Row, Column: column(data.Train.Name, c.Config.Head)}}
+	Sources: encoders.Sources[Data]{
+		Needed: "COCO, PASCAL VOC, ADE20k, Cityscapes or CamVid (\"semcon data\" lists what there is)",
+		None:   "none of COCO, PASCAL VOC, ADE20k, Cityscapes and CamVid is",
+		Names:  realDatasets,
+		Row:    "dino-s16",
+		Open: func(dir, dataset string) (d Data, err error) {
+			d.Data, err = evaluation.Source{Dir: dir, Dataset: dataset}.Segmentation(datasets.Train, datasets.Test)
+			return d, err
+		},
 	},
-	Steps:     func(_ Data, c study.Cell[Config]) int { return c.Config.steps() },
-	NewWorker: func(r *run) (study.Worker[Config, Data], error) { return newWorker(r.Backend()), nil },
-	Folder: func(data Data, c study.Cell[Config]) string {
-		hash := study.Hash([]byte(c.Name() + " " + c.Hash() + " " + data.Identity()))
-		return filepath.Join("cells", filepath.Join(c.Path...), fmt.Sprintf("seed%d-%s", c.Seed, hash))
+	Parts:   []string{"dataset", "row", "head", "seed"},
+	BySeed:  study.EachSeed,
+	Images:  open,
+	Columns: func(d Data, c Config) []string { return []string{column(d.Name, c.Head)} },
+	Unit:    "crop",
+	Amount:  func(c Config) (steps, batch int) { return c.steps(), c.Batch },
+	Training: func(c Config, vit encoder.ViT, d Data) (evaluation.SegmentationConfig, error) {
+		return c.fitting(vit, len(d.Train.Classes))
 	},
-	ProfileConfig: grid.ProfileConfig,
-	Common:        grid.Common,
-	Tables:        tables,
-	Figures:       drawn,
-	Random:        encoders.Random,
-}
+	New:     newTrainer,
+	KeepAll: true,
+	Take:    take,
+	Loss: func(losses []float32) float64 {
+		return float64(slices.Min(slices.DeleteFunc(slices.Clone(losses), func(loss float32) bool { return !isFinite(float64(loss)) })))
+	},
+	Final:   headsFile,
+	Test:    test,
+	Tables:  tables,
+	Figures: encoders.Predictions(Predictions).Drawn("semantic_seg"),
+}.Spec()
 
 // headTitles are the names of the heads in the table's columns.
 var headTitles = map[string]string{heads.Linear: "Linear", heads.FCN: "FCN"}
@@ -80,29 +97,21 @@ type Config struct {
 	Head  string `json:"head"`  // The segmentation head: linear or fcn. Both run; --only chooses.
 	Width int    `json:"width"` // Channels of the FCN, which the paper does not give.
 
-	CropSize int     `json:"train"`    // Side of training crops in pixels.
-	TestSize int     `json:"test"`     // Side in pixels that test images are resized to.
-	MinScale float64 `json:"min_area"` // The smallest crop, as a share of the image's area.
-	Crops    int     `json:"crops"`    // Different crops per image, whose features can be cached; 0 draws a new crop each time.
+	CropSize int     `json:"train" range:"[1,2048]"` // Side of training crops in pixels.
+	TestSize int     `json:"test" range:"[1,2048]"`  // Side in pixels that test images are resized to.
+	MinScale float64 `json:"min_area" range:"(0,1]"` // The smallest crop, as a share of the image's area.
+	Crops    int     `json:"crops" range:"[0,2^31)"` // Different crops per image, whose features can be cached; 0 draws a new crop each time.
 
-	Batch             int        `json:"batch"`
-	Samples           int        `json:"samples"`    // Crops that a head is trained on.
-	LearningRates     [4]float64 `json:"rates"`      // The rate with the highest mIoU on held-out training images counts.
-	FinalLearningRate float64    `json:"final_rate"` // Learning rate at the last step.
-	Holdout           int        `json:"holdout"`    // Training images held out to choose the learning rate; at most half.
+	Batch             int        `json:"batch" range:"[1,2^14]"`
+	Samples           int        `json:"samples" range:"[1,2^31)"`   // Crops that a head is trained on.
+	LearningRates     [4]float64 `json:"rates" range:"(0,1e4]"`      // The rate with the highest mIoU on held-out training images counts.
+	FinalLearningRate float64    `json:"final_rate" range:"(0,1e4]"` // Learning rate at the last step.
+	Holdout           int        `json:"holdout" range:"[1,2^31)"`   // Training images held out to choose the learning rate; at most half.
 
-	Images   int     `json:"images"`           // Images per split and seed: drawn, or taken evenly spread from the seed's share of a real dataset, where 0 means all.
-	Shares   int     `json:"shares,omitzero"`  // Shares that the images of a real dataset are cut into. Seed 0 has the first, and so on. 1 gives all to every seed.
-	Classes  string  `json:"classes,omitzero"` // The classes of a real dataset that count, with commas between them; empty for all. Pixels of others are ignored.
-	CacheGiB float64 `json:"cache_gib"`        // Disk space for cached features; what does not fit is computed each time.
-}
-
-var grid = encoders.Grid[Config]{
-	Table:    "semantic_seg",
-	Seeds:    map[study.Profile]int{study.Smoke: 1, study.Full: 1},
-	Variants: []string{heads.Linear, heads.FCN},
-	Shares:   func(c Config) int { return c.Shares },
-	Config:   config,
+	Images   int     `json:"images" range:"[0,2^31)"`          // Images per split and seed: drawn, or taken evenly spread from the seed's share of a real dataset, where 0 means all.
+	Shares   int     `json:"shares,omitzero" range:"[0,2^20]"` // Shares that the images of a real dataset are cut into. Seed 0 has the first, and so on. 1 gives all to every seed.
+	Classes  string  `json:"classes,omitzero"`                 // The classes of a real dataset that count, with commas between them; empty for all. Pixels of others are ignored.
+	CacheGiB float64 `json:"cache_gib" range:"[0,1e6]"`        // Disk space for cached features; what does not fit is computed each time.
 }
 
 // profileConfig returns the configuration of a profile before --set. The paper equates 100k samples with 1560 iterations and 400k with 6250, which holds
@@ -140,37 +149,8 @@ func profileConfig(profile study.Profile, dataset, head string) Config {
 	return c
 }
 
-// config applies --set: "batch=16" is for all runs, "fcn.width=64" and "ade20k.train=256" are for one head or dataset.
-func config(profile study.Profile, dataset, head string, set []string) (Config, error) {
-	c := profileConfig(profile, dataset, head)
-	for _, assignment := range set {
-		prefix, rest, _ := strings.Cut(assignment, ".")
-		if headTitles[prefix] != "" || prefix == encoders.Synthetic || slices.Contains(sources.Names, prefix) {
-			if prefix != dataset && prefix != head {
-				continue
-			}
-			assignment = rest
-		}
-		if err := settings.Apply(&c, assignment); err != nil {
-			return c, err
-		}
-	}
-	if c.Head != head {
-		return c, fmt.Errorf("--set head=%s: choose heads with --only '*/*/%s/*'", c.Head, c.Head)
-	}
-	return c, c.check(dataset)
-}
-
-// check returns an error that names the first value out of range.
-func (c Config) check(dataset string) error {
-	const most = math.MaxInt32
-	if err := cmp.Or(
-		settings.Between("batch", c.Batch, 1, 1<<14), settings.Between("crops", c.Crops, 0, most), settings.Between("samples", c.Samples, 1, most), settings.Between("holdout", c.Holdout, 1, most),
-		settings.Between("images", c.Images, 0, most), settings.Between("test", c.TestSize, 1, settings.MaxImageSize),
-		settings.Between("cache_gib", c.CacheGiB, 0, 1e6), c.crop().Check(),
-	); err != nil {
-		return err
-	}
+// rules returns an error for what a dataset cannot have, or what does not fit in memory.
+func (c Config) rules(dataset string) error {
 	if dataset != encoders.Synthetic {
 		if err := settings.Between("shares", c.Shares, 1, 1<<20); err != nil {
 			return err
@@ -179,12 +159,12 @@ func (c Config) check(dataset string) error {
 		if c.Shares != 0 || c.Classes != "" {
 			return errors.New("shares and classes: synthetic images are drawn for each seed, with all classes")
 		}
-		if err := cmp.Or(settings.Between("images", c.Images, 2, most), synthetic.Check("images", c.Images, "size", drawnSize)); err != nil {
+		if err := cmp.Or(settings.Between("images", c.Images, 2, math.MaxInt32), synthetic.Check("images", c.Images, "size", drawnSize)); err != nil {
 			return err
 		}
 	}
 	// Any encoder will do, because the cell's is not open yet: the widest of patches of 16 pixels.
-	if err := c.training(encoder.ViT{PatchSize: 1, Dim: 768}, 2).Check(); err != nil {
+	if err := settings.Check(c.training(encoder.ViT{PatchSize: 1, Dim: 768}, 2).Head); err != nil {
 		return err
 	}
 	side := max(1, c.CropSize/16)
@@ -211,6 +191,14 @@ func (c Config) training(vit encoder.ViT, classes int) evaluation.SegmentationCo
 	}
 }
 
+// fitting is training for an encoder whose patches fit the sizes.
+func (c Config) fitting(vit encoder.ViT, classes int) (config evaluation.SegmentationConfig, err error) {
+	if c.CropSize%vit.PatchSize != 0 || c.TestSize%vit.PatchSize != 0 {
+		return config, fmt.Errorf("train %d and test %d are not both made of patches of %d, which %s sees", c.CropSize, c.TestSize, vit.PatchSize, vit.Name)
+	}
+	return c.training(vit, classes), nil
+}
+
 // tables returns the paper's two tables, and the same two for rows and datasets that the paper does not have.
 func tables(results study.Results) []figures.Table {
 	var all, ours []figures.Table
@@ -232,17 +220,9 @@ func tables(results study.Results) []figures.Table {
 }
 
 // byPlace orders columns and datasets as the paper does.
-func byPlace(a, b string) int {
-	place := func(column string) int {
-		dataset, head, _ := strings.Cut(column, "/")
-		at := 2 * slices.Index([]string{"COCOStuff-27", "PASCAL VOC", "ADE20k", "Cityscapes", "CamVid", "synthetic scenes"}, dataset)
-		if head == "FCN" {
-			at++
-		}
-		return at
-	}
-	return place(a) - place(b)
-}
+var byPlace = encoders.ByPlace(
+	[]string{"COCOStuff-27", "PASCAL VOC", "ADE20k", "Cityscapes", "CamVid", "synthetic scenes"}, []string{headTitles[heads.Linear], headTitles[heads.FCN]},
+)
 
 // Datasets returns the names of the datasets with records, in the paper's order.
 func Datasets(results study.Results) (names []string) {
@@ -265,10 +245,17 @@ func Predictions(r study.Results, b compute.Backend, data, out, row, column stri
 	if err != nil {
 		return nil, nil, err
 	}
-	w := newWorker(b)
-	defer w.Close()
-	frozen, trainer, err := w.prepare(c, record.Seed, len(images.Test.Classes))
+	encoder, err := c.Encoder.Open(b, record.Seed)
 	if err != nil {
+		return nil, nil, err
+	}
+	defer encoder.Close()
+	trainer, err := evaluation.NewSegmentationTrainer(b, c.training(encoder.ViT, len(images.Test.Classes)))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer trainer.Close()
+	if err := trainer.Begin(uint64(record.Seed)); err != nil {
 		return nil, nil, err
 	}
 	if _, err := trainer.Resume(filepath.Join(folder, headsFile)); err != nil {
@@ -279,13 +266,13 @@ func Predictions(r study.Results, b compute.Backend, data, out, row, column stri
 	for _, place := range datasets.Spread(len(images.tested), n) {
 		which = append(which, images.tested[place])
 	}
-	fixed := evaluation.FrozenFeatures{Extractor: frozen, Images: images.Test, Crop: c.crop(), TestSize: c.TestSize}
+	fixed := evaluation.FrozenFeatures{Extractor: encoder.FeatureExtractor, Images: images.Test, Crop: c.crop(), TestSize: c.TestSize}
 	predictions := make([]figures.Segmented, len(which))
 	var colours color.Palette // Drawn classes have those of every figure.
 	if dataset != encoders.Synthetic {
 		colours = images.Test.Colours()
 	}
-	err = trainer.Predict(images.Test, which, c.TestSize/frozen.ViT.PatchSize, fixed.Whole(context.Background(), which),
+	err = trainer.Predict(images.Test, which, c.TestSize/encoder.ViT.PatchSize, fixed.Whole(context.Background(), which),
 		func(place int, a *datasets.SegmentedImage, head int, classes []uint8) error {
 			if head == best {
 				predictions[place] = figures.Segmented{Image: a, Predicted: classes, Colours: colours}
@@ -293,14 +280,4 @@ func Predictions(r study.Results, b compute.Backend, data, out, row, column stri
 			return nil
 		})
 	return predictions, images.Test.Classes, err
-}
-
-// drawnImages is the number of images in a figure.
-const drawnImages = 6
-
-// drawn draws what the heads of encoders make of test images, for each column with records. It needs a backend.
-func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
-	encoders.DrawPredictions(results, from, all, "semantic_seg", func(row, column string) ([]figures.Segmented, []string, error) {
-		return Predictions(results, from.Backend, from.Data, from.Out, row, column, drawnImages)
-	})
 }

@@ -8,17 +8,16 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
-	"slices"
-	"time"
 
 	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/encoders"
-	"github.com/semcon/semcon/sccore/train"
 )
 
 // headsFile holds the trained heads of a cell.
@@ -26,93 +25,75 @@ const headsFile = "heads.safetensors"
 
 type run = study.Run[Config, Data]
 
-// worker runs cells one after the other. It keeps all compiled heads, and the encoder of the previous cell.
-type worker struct {
-	backend  compute.Backend
-	encoder  *evaluation.Encoder
-	config   encoders.Encoder                           // The encoder's configuration.
-	seed     int                                        // The encoder's seed.
-	trainers map[string]*evaluation.SegmentationTrainer // By their configuration.
+// trainer trains heads on the features of a cell's encoder.
+type trainer struct {
+	*evaluation.SegmentationTrainer
+	fixed evaluation.FrozenFeatures
 }
 
-func newWorker(b compute.Backend) *worker {
-	return &worker{backend: b, trainers: map[string]*evaluation.SegmentationTrainer{}}
+func newTrainer(b compute.Backend, config evaluation.SegmentationConfig) (*trainer, error) {
+	t, err := evaluation.NewSegmentationTrainer(b, config)
+	return &trainer{SegmentationTrainer: t}, err
 }
 
-// Close frees the memory of the encoder and the heads.
-func (w *worker) Close() {
-	if w.encoder != nil {
-		w.encoder.Close()
-	}
-	for _, trainer := range w.trainers {
-		trainer.Close()
-	}
-}
-
-// prepare returns the compiled encoder of a cell and the trainer of its head, at the start of training.
-func (w *worker) prepare(c Config, seed, classes int) (frozen *evaluation.FeatureExtractor, trainer *evaluation.SegmentationTrainer, err error) {
-	if w.encoder == nil || w.config != c.Encoder || w.seed != seed {
-		if w.encoder != nil {
-			w.encoder.Close()
-		}
-		if w.encoder, err = c.Encoder.Open(w.backend, seed); err != nil {
-			return nil, nil, err
-		}
-		w.config, w.seed = c.Encoder, seed
-	}
-	vit := w.encoder.ViT
-	if c.CropSize%vit.PatchSize != 0 || c.TestSize%vit.PatchSize != 0 {
-		return nil, nil, study.BadOption{
-			Err: fmt.Errorf("train %d and test %d are not both made of patches of %d, which %s sees", c.CropSize, c.TestSize, vit.PatchSize, vit.Name),
-		}
-	}
-	training := c.training(vit, classes)
-	key := fmt.Sprintf("%+v", training)
-	if w.trainers[key] == nil {
-		if trainer, err = evaluation.NewSegmentationTrainer(w.backend, training); err != nil {
-			return nil, nil, err
-		}
-		w.trainers[key] = trainer
-	}
-	return w.encoder.FeatureExtractor, w.trainers[key], w.trainers[key].Begin(uint64(seed))
-}
-
-// runState is the state of a run that its checkpoints hold beside the trainer's.
-type runState struct {
-	Seconds float64   `json:"seconds"` // Training time.
-	Losses  []float32 `json:"losses"`  // Losses of the last step.
-}
-
-// Run trains the heads of a cell, chooses the learning rate on held-out images, and records mIoU on the test images.
-func (w *worker) Run(r *run) error {
+// take makes the features of a cell's crops, or opens those that are cached.
+func take(t *trainer, r *run, vit encoder.ViT, pretrained *model.Store) (done func(), err error) {
 	c := r.Cell.Config
-	frozen, trainer, err := w.prepare(c, r.Cell.Seed, len(r.Data.Train.Classes))
+	frozen, err := evaluation.NewFeatureExtractor(r.Backend(), vit, pretrained, "/", evaluation.EncodeBatch)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	fixed := evaluation.FrozenFeatures{Extractor: frozen, Images: r.Data.Train, Crop: c.crop(), Seed: 1, TestSize: c.TestSize}
-	crops, err := cacheCrops(r, fixed)
+	t.fixed = evaluation.FrozenFeatures{Extractor: frozen, Images: r.Data.Train, Crop: c.crop(), Seed: 1, TestSize: c.TestSize}
+	crops, err := cacheCrops(r, t.fixed)
 	if err != nil {
-		return err
+		frozen.Close()
+		return nil, err
 	}
-	if crops != nil {
-		defer crops.Close()
-	}
-	trainer.Crops = batches(r, fixed, crops)
-	trained, err := fit(r, trainer)
+	t.Crops = batches(r, t.fixed, crops)
+	return func() {
+		if frozen.Close(); crops != nil {
+			crops.Close()
+		}
+	}, nil
+}
+
+// test chooses the learning rate on held-out images, and measures mIoU on the test images.
+func test(t *trainer, r *run, _ evaluation.SegmentationConfig, losses []float32) ([]study.Number, error) {
+	heldOut, err := evaluate(r, t, "held-out images", r.Data.heldOut)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	heldOut, err := evaluate(r, trainer, fixed, "held-out images", r.Data.heldOut)
+	t.fixed.Images = r.Data.Test
+	tested, err := evaluate(r, t, "test images", r.Data.tested)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	fixed.Images = r.Data.Test
-	tested, err := evaluate(r, trainer, fixed, "test images", r.Data.tested)
-	if err != nil {
-		return err
+	c, best := r.Cell.Config, 0
+	for i := range heldOut {
+		if heldOut[i].MIoU > heldOut[best].MIoU {
+			best = i
+		}
 	}
-	return record(r, frozen, trained, heldOut, tested)
+	details := map[string]float64{"accuracy": tested[best].Accuracy, "rate": c.LearningRates[best], "loss": float64(losses[best])}
+	for i, rate := range c.LearningRates {
+		details[fmt.Sprintf("held_out_miou_rate_%g", rate)], details[fmt.Sprintf("miou_rate_%g", rate)] = heldOut[i].MIoU, tested[i].MIoU
+	}
+	head, decay := "linear 1×1 head", ""
+	if c.Head == heads.FCN {
+		head, decay = fmt.Sprintf("FCN of width %d", c.Width), fmt.Sprintf(" decaying to %g on a cosine", c.FinalLearningRate)
+	}
+	crops := "a new one each time"
+	if c.Crops > 0 {
+		crops = fmt.Sprintf("%d of each image", c.Crops)
+	}
+	return []study.Number{{
+		Metric: "mIoU", Unit: "%", Value: tested[best].MIoU, Details: details,
+		Protocol: fmt.Sprintf("%s on fixed patch features of %s; crops of %d px of %g to 1 of an image's area, mirrored half of the time, %s; %d steps of %d crops, "+
+			"Adam at rate %g of %v%s, chosen by mIoU on %d held-out training images; %d test images resized to %d×%d px, logits resized bilinearly to the annotation's "+
+			"size, ignored pixels (255) left out",
+			head, t.fixed.Extractor.ViT.Name, c.CropSize, c.MinScale, crops, c.steps(), c.Batch, c.LearningRates[best], c.LearningRates, decay, len(r.Data.heldOut),
+			len(r.Data.tested), c.TestSize, c.TestSize),
+	}}, nil
 }
 
 // batches yields the features and labels of a step: crops of the training images, which are shuffled for each epoch.
@@ -140,32 +121,13 @@ func batches(r *run, fixed evaluation.FrozenFeatures, crops *evaluation.FeatureF
 	}
 }
 
-// fit trains the heads, from the last checkpoint if there is one.
-func fit(r *run, trainer *evaluation.SegmentationTrainer) (trained runState, err error) {
-	began, before := time.Now(), 0.0
-	loop := train.Loop[[]float32]{
-		Trainer: trainer, Final: headsFile, Keep: 1, Note: &trained,
-		Resumed: func(int) { before = trained.Seconds },
-		After: func(losses []float32, _ map[string]float64) error {
-			trained = runState{before + time.Since(began).Seconds(), losses}
-			r.Step("loss %.3f", slices.Min(slices.DeleteFunc(slices.Clone(losses), func(loss float32) bool { return !isFinite(float64(loss)) })))
-			return nil
-		},
-	}
-	if err := study.Train(r, &loop); err != nil {
-		return trained, err
-	}
-	return trained, loop.Clean()
-}
-
 // evaluate measures how well the heads segment images.
-func evaluate(
-	r *run, trainer *evaluation.SegmentationTrainer, fixed evaluation.FrozenFeatures, kind string, which []int,
-) ([]metrics.Segmentation, error) {
-	grid := fixed.TestSize / fixed.Extractor.ViT.PatchSize
-	whole := func(from int) iter.Seq2[evaluation.Patches, error] { return fixed.Whole(r.Context, which[from:]) }
+func evaluate(r *run, t *trainer, kind string, which []int) ([]metrics.Segmentation, error) {
+	vit := t.fixed.Extractor.ViT
+	grid := t.fixed.TestSize / vit.PatchSize
+	whole := func(from int) iter.Seq2[evaluation.Patches, error] { return t.fixed.Whole(r.Context, which[from:]) }
 	source := whole(0)
-	file, err := cacheFeatures(r, kind, evaluation.FeatureEntries{Count: len(which), Features: grid * grid * fixed.Extractor.ViT.Dim, Compute: whole})
+	file, err := cacheFeatures(r, kind, evaluation.FeatureEntries{Count: len(which), Features: grid * grid * vit.Dim, Compute: whole})
 	if err != nil {
 		return nil, err
 	}
@@ -174,64 +136,10 @@ func evaluate(
 		source = file.All(datasets.Spread(len(which), 0))
 	}
 	r.Say("evaluating on %d %s", len(which), kind)
-	return trainer.Evaluate(fixed.Images, which, grid, source)
-}
-
-// record records the result with the learning rate that is best on held-out images.
-func record(r *run, frozen *evaluation.FeatureExtractor, trained runState, heldOut, tested []metrics.Segmentation) error {
-	c, best := r.Cell.Config, 0
-	for i := range heldOut {
-		if heldOut[i].MIoU > heldOut[best].MIoU {
-			best = i
-		}
-	}
-	details := map[string]float64{
-		"accuracy": tested[best].Accuracy, "rate": c.LearningRates[best], "loss": float64(trained.Losses[best]),
-		"crops_per_second": float64(c.steps()*c.Batch) / trained.Seconds,
-	}
-	for i, rate := range c.LearningRates {
-		details[fmt.Sprintf("held_out_miou_rate_%g", rate)], details[fmt.Sprintf("miou_rate_%g", rate)] = heldOut[i].MIoU, tested[i].MIoU
-	}
-	for name, value := range details {
-		if !isFinite(value) { // JSON cannot encode it.
-			delete(details, name)
-		}
-	}
-	head, decay := "linear 1×1 head", ""
-	if c.Head == heads.FCN {
-		head, decay = fmt.Sprintf("FCN of width %d", c.Width), fmt.Sprintf(" decaying to %g on a cosine", c.FinalLearningRate)
-	}
-	crops := "a new one each time"
-	if c.Crops > 0 {
-		crops = fmt.Sprintf("%d of each image", c.Crops)
-	}
-	dir, err := r.Path("")
-	if err != nil {
-		return err
-	}
-	return r.Record(study.Number{
-		Row: c.Encoder.Row, Column: column(r.Data.Train.Name, c.Head), Metric: "mIoU", Unit: "%", Value: tested[best].MIoU,
-		Protocol: fmt.Sprintf("%s on fixed patch features of %s; crops of %d px of %g to 1 of an image's area, mirrored half of the time, %s; %d steps of %d crops, "+
-			"Adam at rate %g of %v%s, chosen by mIoU on %d held-out training images; %d test images resized to %d×%d px, logits resized bilinearly to the annotation's "+
-			"size, ignored pixels (255) left out",
-			head, frozen.ViT.Name, c.CropSize, c.MinScale, crops, c.steps(), c.Batch, c.LearningRates[best], c.LearningRates, decay, len(r.Data.heldOut), len(r.Data.tested), c.TestSize, c.TestSize),
-		Details: details, Curve: dir, Seconds: trained.Seconds,
-	})
+	return t.Evaluate(t.fixed.Images, which, grid, source)
 }
 
 func isFinite(value float64) bool { return !math.IsNaN(value) && !math.IsInf(value, 0) }
-
-// sources are the real datasets: the paper's in its order, and CamVid, which is small.
-var sources = encoders.Sources[Data]{
-	Needed: "COCO, PASCAL VOC, ADE20k, Cityscapes or CamVid (\"semcon data\" lists what there is)",
-	None:   "none of COCO, PASCAL VOC, ADE20k, Cityscapes and CamVid is",
-	Names:  []string{"coco", "voc2012", "ade20k", "cityscapes", "camvid"},
-	Row:    "dino-s16",
-	Open: func(dir, dataset string) (d Data, err error) {
-		d.Data, err = evaluation.Source{Dir: dir, Dataset: dataset}.Segmentation(datasets.Train, datasets.Test)
-		return d, err
-	},
-}
 
 // Data is a dataset to train and test heads on.
 type Data struct {

@@ -213,6 +213,24 @@ func Configured[C any](defaults func(study.Profile, string) C, rules func(config
 	}
 }
 
+// PerHead is [Configured] for a configuration whose variants are heads, which its setting head names: "batch=4" of --set is for all runs, "fpn.steps=100" and
+// "ade20k.batch=8" are for one head or dataset.
+func PerHead[C any](
+	datasets, heads []string, defaults func(profile study.Profile, dataset, head string) C, rules func(config C, dataset string) error,
+) func(study.Profile, string, string, []string) (C, error) {
+	return func(profile study.Profile, dataset, head string, set []string) (C, error) {
+		set = settings.For(settings.For(set, dataset, append([]string{Synthetic}, datasets...)), head, heads)
+		c := defaults(profile, dataset, head)
+		if err := settings.Apply(&c, set...); err != nil {
+			return c, err
+		}
+		if given := strings.Trim(settings.Value(c, "head"), `"`); given != head {
+			return c, fmt.Errorf("--set head=%[1]s: choose heads with --only '*/*/%[1]s/*'", given)
+		}
+		return Configured(func(study.Profile, string) C { return c }, rules)(profile, dataset, head, nil)
+	}
+}
+
 // ProfileConfig implements ProfileConfig of a [study.Spec].
 func (g Grid[C]) ProfileConfig(r study.Record, config C) C {
 	parts := strings.Split(r.Cell, "/") // Dataset, row, variant if there are variants, and seed.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/recipe"
@@ -135,15 +136,32 @@ func DrawEach(
 	}
 }
 
-// DrawPredictions draws what models of each of these rows make of test images, in each column with records.
-func DrawPredictions(
-	results study.Results, from study.FigureSources, all *study.Drawn, table string, predict func(row, column string) ([]figures.Segmented, []string, error),
-) {
-	DrawEach(results, from, all, table, "segmentation", "Test images, their classes, and what TITLE predicts.", results.Columns(),
-		func(column string) string { return column }, func(row, column, title string) (figures.Figure, error) {
-			predictions, classes, err := predict(row, column)
-			return figures.SegmentationGrid(title, predictions, classes), err
-		})
+// drawnImages is the number of images in a figure of predictions.
+const drawnImages = 6
+
+// Predictions segments n evenly spread test images with what a cell has left, that of the lowest seed of a row ("random", "second", "dino-s16") and a column. It also
+// returns the names of the classes. A row and column without records is an error.
+type Predictions func(r study.Results, b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error)
+
+// Drawn returns the figures of an experiment that segments: what models of rows, ours or of a table of the paper, make of test images, in each column with records. They
+// need a backend.
+func (predict Predictions) Drawn(table string) func(study.Results, study.FigureSources, *study.Drawn) {
+	return func(results study.Results, from study.FigureSources, all *study.Drawn) {
+		DrawEach(results, from, all, table, "segmentation", "Test images, their classes, and what TITLE predicts.", results.Columns(),
+			func(column string) string { return column }, func(row, column, title string) (figures.Figure, error) {
+				predictions, classes, err := predict(results, from.Backend, from.Data, from.Out, row, column, drawnImages)
+				return figures.SegmentationGrid(title, predictions, classes), err
+			})
+	}
+}
+
+// ByPlace compares columns, "dataset/head", or datasets: by the places of the datasets, and then by those of the heads.
+func ByPlace(datasets, heads []string) func(a, b string) int {
+	place := func(column string) int {
+		dataset, head, _ := strings.Cut(column, "/")
+		return slices.Index(datasets, dataset)*len(heads) + slices.Index(heads, head)
+	}
+	return func(a, b string) int { return place(a) - place(b) }
 }
 
 // DatasetsOf returns the names of the datasets of columns, each once.

@@ -1,7 +1,10 @@
 package encoders
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"math"
 	"path/filepath"
 	"strings"
 	"time"
@@ -19,27 +22,33 @@ import (
 	"github.com/semcon/semcon/sccore/train"
 )
 
-// Tuning is an experiment that trains each encoder together with a network on it, tests the whole, and leaves it in the cell's folder. C is the configuration of
-// a cell, which embeds [Config] and [Tuned]; D its images; T the configuration of a trainer R, whose steps report M.
-type Tuning[C comparable, D study.Data, T tuning, R Tuner[M], M any] struct {
+// Tuning is an experiment that trains a network on each encoder, together with it or on its features, tests the whole, and leaves it in the cell's folder. C is the
+// configuration of a cell, which embeds [Config]; D its images; T the configuration of a trainer R, whose steps report M.
+type Tuning[C comparable, D study.Data, T any, R Tuner[M], M any] struct {
 	study.Info
 	Grid[C]
 	Sources[D]
-	Parts []string // As in a [study.Spec].
+	Parts  []string                  // As in a [study.Spec].
+	BySeed func(dataset string) bool // As in a [study.Spec]; by default drawn images alone.
 
 	// Images opens the images of a seed.
-	Images func(dir, dataset string, config C, seed int) (D, error)
+	Images func(o study.Options, dataset string, config C, seed int) (D, error)
 	// Columns are those of the numbers of a cell.
 	Columns func(d D, config C) []string
-	Unit    string // What a batch has: "image" or "crop".
+	Unit    string                            // What a batch has: "image" or "crop".
+	Amount  func(config C) (steps, batch int) // How long a training is.
 
-	Training func(config C, vit encoder.ViT, d D) T // The trainer's configuration.
+	// Training is the trainer's configuration. With a method FLOPs() float64, those of a unit forward, records say how much was computed, and with how much memory.
+	Training func(config C, vit encoder.ViT, d D) (T, error)
 	New      func(b compute.Backend, config T) (R, error)
-	// Take gives a trainer the cell's images and the encoder's weights.
-	Take func(trainer R, r *study.Run[C, D], pretrained *model.Store)
-	Loss func(step M) float64
-	// Test measures what has been trained, writes it to the file [Model] of the cell's folder, and returns numbers in the order of Columns, with their own details.
-	Test func(trainer R, r *study.Run[C, D], config T) ([]study.Number, error)
+	KeepAll  bool // Trainers are small, so that all of them stay compiled, not the last alone.
+	// Take gives a trainer the cell's images and the encoder with its weights, and returns what ends their use.
+	Take  func(trainer R, r *study.Run[C, D], vit encoder.ViT, pretrained *model.Store) (done func(), err error)
+	Loss  func(step M) float64
+	Final string // The file of the end of a training; by default final.safetensors.
+	// Test measures what has been trained, and writes it to the file [Model] of the cell's folder unless Final is all. It returns numbers in the order of Columns, with
+	// their own details. last is what the last step has reported.
+	Test func(trainer R, r *study.Run[C, D], config T, last M) ([]study.Number, error)
 
 	// These two are as in a [study.Spec].
 	Tables  func(study.Results) []figures.Table
@@ -53,12 +62,6 @@ type Tuner[M any] interface {
 	Close()
 }
 
-// tuning is a trainer's configuration.
-type tuning interface {
-	comparable
-	FLOPs() float64 // Of one unit, forward.
-}
-
 // Tuned says how a [Tuning] trains. It is part of configurations.
 type Tuned struct {
 	BF16 bool `json:"bf16,omitempty"` // Compute the encoder in bfloat16, with float32 weights.
@@ -68,11 +71,6 @@ type Tuned struct {
 	Parts     int                `json:"parts"` // Parts that a batch is computed in, one after the other.
 	Steps     int                `json:"steps"`
 }
-
-func (t Tuned) tuned() Tuned { return t }
-
-// tunedOf returns how a configuration that embeds [Tuned] trains.
-func tunedOf(config any) Tuned { return config.(interface{ tuned() Tuned }).tuned() }
 
 // Training is the part of a trainer's configuration that does not depend on its network.
 func (t Tuned) Training() finetune.Training {
@@ -88,18 +86,19 @@ func (t Tuned) Precision(vit encoder.ViT) encoder.ViT {
 	return vit
 }
 
-// Model is the file of the trained network, in a cell's folder. The end of the training is beside it.
-const (
-	Model     = "model.safetensors"
-	finalFile = "final.safetensors"
-)
+// Model is the file of the trained network, in a cell's folder.
+const Model = "model.safetensors"
 
 // Spec returns the study.
 func (e Tuning[C, D, T, R, M]) Spec() study.Spec[C, D] {
+	e.Final = cmp.Or(e.Final, "final.safetensors")
+	if e.BySeed == nil {
+		e.BySeed = Drawn
+	}
 	return study.Spec[C, D]{
-		Info: e.Info, Parts: e.Parts, Datasets: e.Sources.Datasets, Cells: e.Grid.Cells, BySeed: Drawn,
+		Info: e.Info, Parts: e.Parts, Datasets: e.Sources.Datasets, Cells: e.Grid.Cells, BySeed: e.BySeed,
 		Open: func(o study.Options, dataset string, cells []study.Cell[C]) (D, error) {
-			return e.Images(o.Data, dataset, cells[0].Config, cells[0].Seed)
+			return e.Images(o, dataset, cells[0].Config, cells[0].Seed)
 		},
 		Numbers: func(d D, c study.Cell[C]) (numbers []study.Number) {
 			for _, column := range e.Columns(d, c.Config) {
@@ -107,8 +106,13 @@ func (e Tuning[C, D, T, R, M]) Spec() study.Spec[C, D] {
 			}
 			return numbers
 		},
-		Steps:     func(_ D, c study.Cell[C]) int { return tunedOf(c.Config).Steps },
-		NewWorker: func(*study.Run[C, D]) (study.Worker[C, D], error) { return &tuner[C, D, T, R, M]{of: e}, nil },
+		Steps: func(_ D, c study.Cell[C]) int {
+			steps, _ := e.Amount(c.Config)
+			return steps
+		},
+		NewWorker: func(*study.Run[C, D]) (study.Worker[C, D], error) {
+			return tuner[C, D, T, R, M]{e, map[string]R{}}, nil
+		},
 		Folder: func(d D, c study.Cell[C]) string {
 			hash := study.Hash([]byte(c.Name() + " " + c.Hash() + " " + d.Identity()))
 			return filepath.Join("cells", filepath.Join(c.Path...), fmt.Sprintf("seed%d-%s", c.Seed, hash))
@@ -130,57 +134,72 @@ func Recorded[C any](results study.Results, out, experiment, row, column string)
 	return record, config, dataset, filepath.Join(study.Folder(out, experiment), filepath.FromSlash(record.Curve)), err
 }
 
-// tuner runs cells one after the other. It keeps the trainer that it compiled last, which serves all encoders of one architecture.
-type tuner[C comparable, D study.Data, T tuning, R Tuner[M], M any] struct {
+// tuner runs cells one after the other. It keeps the trainers that it has compiled, by their configuration: they serve all encoders of one architecture.
+type tuner[C comparable, D study.Data, T any, R Tuner[M], M any] struct {
 	of       Tuning[C, D, T, R, M]
-	trainer  R
-	config   T // Of the trainer.
-	compiled bool
+	trainers map[string]R
 }
 
-// Close frees the memory of the trainer.
-func (w *tuner[C, D, T, R, M]) Close() {
-	if w.compiled {
-		w.trainer.Close()
-		w.compiled = false
+// Close frees the memory of the trainers.
+func (w tuner[C, D, T, R, M]) Close() {
+	for _, trainer := range w.trainers {
+		trainer.Close()
 	}
+	clear(w.trainers)
+}
+
+// compiled returns the trainer of a configuration.
+func (w tuner[C, D, T, R, M]) compiled(b compute.Backend, config T) (trainer R, err error) {
+	key := fmt.Sprintf("%+v", config)
+	if trainer, ok := w.trainers[key]; ok {
+		return trainer, nil
+	}
+	if !w.of.KeepAll {
+		w.Close()
+	}
+	if trainer, err = w.of.New(b, config); err == nil {
+		w.trainers[key] = trainer
+	}
+	return trainer, err
 }
 
 // trained is the state of a training that its checkpoints hold beside the trainer's.
 type trained[M any] struct {
 	Seconds float64 `json:"seconds"` // Training time.
 	Last    M       `json:"last"`
+	Losses  *M      `json:"losses,omitempty"` // Last as checkpoints of earlier versions of the experiment transfer have it.
 }
 
 // Run trains a cell's network, and records what its test measures.
-func (w *tuner[C, D, T, R, M]) Run(r *study.Run[C, D]) error {
+func (w tuner[C, D, T, R, M]) Run(r *study.Run[C, D]) error {
 	e, c := w.of, r.Cell.Config
 	vit, store, err := encoderOf(&c).Load(r.Cell.Seed)
 	if err != nil {
 		return err
 	}
 	defer store.Finalize()
-	config := e.Training(c, vit, r.Data)
-	if err := settings.Check(config); err != nil {
+	config, err := e.Training(c, vit, r.Data)
+	if err = cmp.Or(err, settings.Check(config)); err != nil {
 		return study.BadOption{Err: err}
 	}
-	if !w.compiled || w.config != config {
-		w.Close()
-		if w.trainer, err = e.New(r.Backend(), config); err != nil {
-			return err
-		}
-		w.config, w.compiled = config, true
-	}
-	e.Take(w.trainer, r, store)
-	if err := w.trainer.Begin(uint64(r.Cell.Seed)); err != nil {
-		return err
-	}
-	var state trained[M]
-	peak := usage.PeakResident(func() { state, err = w.train(r) })
+	trainer, err := w.compiled(r.Backend(), config)
 	if err != nil {
 		return err
 	}
-	numbers, err := e.Test(w.trainer, r, config)
+	done, err := e.Take(trainer, r, vit, store)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := trainer.Begin(uint64(r.Cell.Seed)); err != nil {
+		return err
+	}
+	var state trained[M]
+	peak := usage.PeakResident(func() { state, err = w.train(r, trainer) })
+	if err != nil {
+		return err
+	}
+	numbers, err := e.Test(trainer, r, config, state.Last)
 	if err != nil {
 		return err
 	}
@@ -189,26 +208,33 @@ func (w *tuner[C, D, T, R, M]) Run(r *study.Run[C, D]) error {
 		return err
 	}
 	columns := e.Columns(r.Data, c)
+	steps, batch := e.Amount(c)
 	for i := range numbers {
 		n := &numbers[i]
 		n.Row, n.Column, n.Curve, n.Seconds = encoderOf(&c).Row, columns[i], dir, state.Seconds
-		n.Details["loss"], n.Details["gflop_per_"+e.Unit] = e.Loss(state.Last), 3*config.FLOPs()/1e9
-		n.Details[e.Unit+"s_per_second"] = float64(tunedOf(c).Steps*tunedOf(c).Batch) / state.Seconds
-		if peak > 0 {
-			n.Details["peak_memory_gb"] = float64(peak) / 1e9
+		n.Details[e.Unit+"s_per_second"] = float64(steps*batch) / state.Seconds
+		if counted, ok := any(config).(interface{ FLOPs() float64 }); ok {
+			if n.Details["gflop_per_"+e.Unit] = 3 * counted.FLOPs() / 1e9; peak > 0 {
+				n.Details["peak_memory_gb"] = float64(peak) / 1e9
+			}
 		}
+		maps.DeleteFunc(n.Details, func(_ string, value float64) bool { return math.IsNaN(value) || math.IsInf(value, 0) }) // JSON cannot encode it.
 	}
 	return r.Record(numbers...)
 }
 
 // train trains, from the last checkpoint if there is one.
-func (w *tuner[C, D, T, R, M]) train(r *study.Run[C, D]) (state trained[M], err error) {
+func (w tuner[C, D, T, R, M]) train(r *study.Run[C, D], trainer R) (state trained[M], err error) {
 	began, before := time.Now(), 0.0
 	loop := train.Loop[M]{
-		Trainer: w.trainer, Final: finalFile, Keep: 1, Note: &state,
-		Resumed: func(int) { before = state.Seconds },
+		Trainer: trainer, Final: w.of.Final, Keep: 1, Note: &state,
+		Resumed: func(int) {
+			if before = state.Seconds; state.Losses != nil {
+				state.Last = *state.Losses
+			}
+		},
 		After: func(step M, _ map[string]float64) error {
-			state = trained[M]{before + time.Since(began).Seconds(), step}
+			state = trained[M]{Seconds: before + time.Since(began).Seconds(), Last: step}
 			r.Step("loss %.3f", w.of.Loss(step))
 			return nil
 		},

@@ -9,6 +9,6 @@ import (
 
 // A cell of a notebook: it draws a figure from records. An error ends the cell in one line.
 func ExampleMust() {
-	results := nb.Must(pretrain.Load(nb.Options()))
+	results := nb.Must(pretrain.Study.Load(nb.Options()))
 	fmt.Println(len(results.Columns()), "columns")
 }

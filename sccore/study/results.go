@@ -161,6 +161,16 @@ func (r Results) Kinds() []Results {
 	return kinds
 }
 
+// ByKind returns Tables of a [Spec] from the tables of one kind of data: those of real images first.
+func ByKind(tables func(Results) []figures.Table) func(Results) []figures.Table {
+	return func(r Results) (all []figures.Table) {
+		for _, kind := range r.Kinds() {
+			all = append(all, tables(kind)...)
+		}
+		return all
+	}
+}
+
 // Empty reports whether there are no records.
 func (r Results) Empty() bool { return len(r.runs) == 0 }
 

@@ -83,11 +83,12 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 		t.Errorf("line 8 left %+v, %v", v, err)
 	}
 
-	results, err := Load(study.Options{Out: whole, Profile: study.Smoke})
+	all, err := Study.Load(study.Options{Out: whole, Profile: study.Smoke})
+	results := all.Kinds()[0]
 	if err != nil {
 		t.Fatal(err)
 	}
-	tables := results.tables()
+	tables := tables(results)
 	rows := map[string]figures.Row{}
 	for _, row := range tables[0].Rows {
 		rows[row.Heads[0]] = row
@@ -163,7 +164,7 @@ func TestAblationClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	grouped.Kind = figures.Synthetic
-	results := Results{grouped}
+	results := grouped
 	want := map[string]float64{
 		"C13 k-NN": 20, "C13 mIoU": 20, "C14 k-NN": -15, "C14 mIoU": -5, "C15 ": -4, "C16 ": 3, "C17 ": 2, "C18 k-NN": -1, "C18 mIoU": 1,
 	}
@@ -181,7 +182,7 @@ func TestAblationClaims(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("no claims %v", want)
 	}
-	tables := results.tables()
+	tables := tables(results)
 	if got := tables[1].Rows[3].Cells[0]; !math.IsNaN(got.Paper) || len(got.Ours) != 3 || got.Ours[0] != 3 {
 		t.Errorf("line 5 − line 2: %+v", got)
 	}
@@ -194,7 +195,7 @@ func TestAblationClaims(t *testing.T) {
 			t.Errorf("%s: %+v", title, got)
 		}
 	}
-	ours, paper := results.TradeOff().Panels[0].Series[0], results.TradeOff().Panels[1].Series[0]
+	ours, paper := TradeOff(results).Panels[0].Series[0], TradeOff(results).Panels[1].Series[0]
 	if len(ours.Labels) != 8 || len(ours.Values) != 8 || !math.IsNaN(paper.X[7]) || math.IsNaN(paper.X[6]) {
 		t.Errorf("between two tasks: %+v, %+v", ours, paper)
 	}
@@ -213,7 +214,7 @@ func TestAblationOfOtherClasses(t *testing.T) {
 			t.Fatal(err)
 		}
 		grouped.Kind = figures.Real
-		tables := Results{grouped}.tables()
+		tables := tables(grouped)
 		caption := tables[0].Caption
 		if printed := !strings.Contains(tables[0].Markdown(), "| / **50.0** |"); printed != compared || strings.Contains(caption, "Classification of ImageNet-1k.") != compared {
 			t.Errorf("%s: the paper's number beside ours: %t\n%s", data, printed, tables[0].Markdown())
@@ -253,8 +254,8 @@ func TestAblationClaimsOnImages(t *testing.T) {
 			}
 		}
 		grouped.Kind = figures.Real
-		results := Results{grouped}
-		tables := results.tables()
+		results := grouped
+		tables := tables(results)
 		if text := tables[0].Markdown(); !strings.Contains(text, recipe.ColumnRecall) || strings.Contains(text, recipe.ColumnNearestRecall) || !strings.Contains(text, recipe.RowInit) {
 			t.Errorf("table:\n%s", text)
 		}

@@ -209,11 +209,12 @@ func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 			t.Errorf("C15 is %+v", evidence[i])
 		}
 	}
-	results, err := Load(study.Options{Out: out, Profile: study.Quick})
+	all, err := Study.Load(study.Options{Out: out, Profile: study.Quick})
+	results := all.Kinds()[0]
 	if err != nil {
 		t.Fatal(err)
 	}
-	trade := results.TradeOff() // The images have no labels of segmentation: the panel is empty.
+	trade := TradeOff(results) // The images have no labels of segmentation: the panel is empty.
 	if ours := trade.Panels[0].Series[0]; !strings.Contains(trade.Title, "on images") || len(ours.XValues[3]) != 0 {
 		t.Errorf("%s: %+v", trade.Title, ours)
 	}

@@ -135,7 +135,7 @@ var Study = maintable.Spec(study.Spec[maintable.Config, maintable.Data]{
 		c.Config = recipe.Defaults(r, config.Config)
 		return c
 	},
-	Tables:  tables,
+	Tables:  study.ByKind(tables),
 	Figures: drawn,
 	Random:  recipe.RowRandom,
 })

@@ -14,24 +14,6 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Results are the records of the ablation in one profile, on either real or synthetic images. A row is the number of a line, or what the lines start
-// from; the columns are those of the paper's table.
-type Results struct{ study.Results }
-
-// Load reads the ablation's records as the options say: those on real images if there are any, else those on synthetic ones.
-func Load(o study.Options) (Results, error) {
-	all, err := Study.Load(o)
-	return Results{all.Kinds()[0]}, err
-}
-
-// tables returns the tables of real images and those of synthetic ones.
-func tables(all study.Results) (tables []figures.Table) {
-	for _, r := range all.Kinds() {
-		tables = append(tables, Results{r}.tables()...)
-	}
-	return tables
-}
-
 // earlierRow is the row of the line that the paper does not have.
 var earlierRow = strconv.Itoa(sccore.FilterEarlier.Line)
 
@@ -55,7 +37,7 @@ var pairs = []struct{ Title, Row, Other string }{
 }
 
 // fromWeights reports whether the lines start from a file of weights.
-func (r Results) fromWeights() bool {
+func fromWeights(r study.Results) bool {
 	for _, column := range slices.Concat(maintable.Columns, recipe.RecallColumns) {
 		for _, line := range maintable.AllLines {
 			for _, record := range r.Of(strconv.Itoa(line.Line), column) {
@@ -70,14 +52,14 @@ func (r Results) fromWeights() bool {
 }
 
 // compares reports whether the paper's numbers of a column compare with ours: not on synthetic images, nor on other classes than ImageNet-1k's.
-func (r Results) compares(column string) bool {
+func compares(r study.Results, column string) bool {
 	return (r.Kind == figures.Real || r.Profile == study.Full) && !slices.ContainsFunc(r.Data(column), evaluation.OtherClasses)
 }
 
 // tables returns the paper's table with our numbers, and a table of what each part adds, paired by seed.
-func (r Results) tables() []figures.Table {
+func tables(r study.Results) []figures.Table {
 	from, other := "stage-1 checkpoint of its seed", recipe.RowInit // What the lines start from, and the row that has no records.
-	if r.fromWeights() {
+	if fromWeights(r) {
 		from, other = "weights", recipe.RowAlignment
 	}
 	title := "Tab. ablation"
@@ -86,7 +68,7 @@ func (r Results) tables() []figures.Table {
 	case r.Kind == figures.Real:
 		title += " on images"
 		classification := "Classification of ImageNet-1k."
-		if !r.compares(maintable.ColumnKNN) {
+		if !compares(r, maintable.ColumnKNN) {
 			classification = "Classification of the images in imagenet/, with which the paper's numbers do not compare: they have another number of classes than ImageNet-1k."
 		}
 		for _, measured := range []struct{ column, what string }{
@@ -105,7 +87,7 @@ func (r Results) tables() []figures.Table {
 	main := study.Table{Title: title, Unit: "%", Paper: Name}
 	for _, column := range slices.Concat(paper.Columns, recipe.RecallColumns) { // The paper has no columns of recall.
 		if slices.Contains(paper.Columns, column) || slices.Contains(r.Columns(), column) {
-			main.Columns = append(main.Columns, study.Column{Head: column, Apart: !r.compares(column)})
+			main.Columns = append(main.Columns, study.Column{Head: column, Apart: !compares(r, column)})
 		}
 	}
 	recorded := func(row string) bool { return r.Recorded(row, r.Columns()...) }
@@ -130,19 +112,19 @@ func (r Results) tables() []figures.Table {
 			differences.Rows = append(differences.Rows, study.Row{Key: pair.Row, Minus: pair.Other, Heads: []string{pair.Title}})
 		}
 	}
-	compared := differences.Of(r.Results)
+	compared := differences.Of(r)
 	for i, row := range differences.Rows {
 		for j, column := range compared.Columns {
-			if r.compares(column) {
-				compared.Rows[i].Cells[j].Paper = r.printed(paper, column, row.Key) - r.printed(paper, column, row.Minus)
+			if compares(r, column) {
+				compared.Rows[i].Cells[j].Paper = printedOf(paper, column, row.Key) - printedOf(paper, column, row.Minus)
 			}
 		}
 	}
-	return []figures.Table{main.Of(r.Results), compared}
+	return []figures.Table{main.Of(r), compared}
 }
 
-// printed returns the paper's number of a line; NaN for other rows.
-func (r Results) printed(paper *figures.PaperTable, column, line string) float64 {
+// printedOf returns the paper's number of a line; NaN for other rows.
+func printedOf(paper *figures.PaperTable, column, line string) float64 {
 	number, err := strconv.Atoi(line)
 	if err != nil || number > len(sccore.Ablations) {
 		return math.NaN()
@@ -152,7 +134,7 @@ func (r Results) printed(paper *figures.PaperTable, column, line string) float64
 
 // TradeOff plots the lines by their k-NN classification and linear segmentation, ours on the left, the paper's on the right. The scales differ; compare relative
 // positions.
-func (r Results) TradeOff() figures.Chart {
+func TradeOff(r study.Results) figures.Chart {
 	paper, title := figures.MustPaper(Name), "The lines of the ablation between two tasks"
 	if r.Kind == figures.Real {
 		title += " on images"
@@ -171,7 +153,7 @@ func (r Results) TradeOff() figures.Chart {
 			continue // The paper does not have it.
 		}
 		ours.XValues, ours.Values, ours.Labels = append(ours.XValues, x), append(ours.Values, y), append(ours.Labels, name)
-		printed.X, printed.Y = append(printed.X, r.printed(paper, maintable.ColumnKNN, name)), append(printed.Y, r.printed(paper, maintable.ColumnMIoU, name))
+		printed.X, printed.Y = append(printed.X, printedOf(paper, maintable.ColumnKNN, name)), append(printed.Y, printedOf(paper, maintable.ColumnMIoU, name))
 	}
 	printed.Labels = ours.Labels
 	f := figures.Chart{Title: fmt.Sprintf("%s, %s profile", title, r.Profile)}
@@ -185,11 +167,10 @@ func (r Results) TradeOff() figures.Chart {
 // drawn draws the lines of the ablation between two tasks, on real and on synthetic images.
 func drawn(results study.Results, _ study.FigureSources, all *study.Drawn) {
 	for _, r := range results.Kinds() {
-		r := Results{r}
 		name := []string{"trade-off"}
 		if r.Kind == figures.Real {
 			name = append(name, "images")
 		}
-		all.Add(r.TradeOff(), nil, "The lines of the ablation by k-NN classification and linear segmentation.", name...)
+		all.Add(TradeOff(r), nil, "The lines of the ablation by k-NN classification and linear segmentation.", name...)
 	}
 }

@@ -78,11 +78,12 @@ func TestArmsStartAlikeAndResume(t *testing.T) {
 		}
 	}
 
-	results, err := Load(study.Options{Out: whole, Profile: study.Smoke})
+	all, err := Study.Load(study.Options{Out: whole, Profile: study.Smoke})
+	results := all.Kinds()[0]
 	if err != nil {
 		t.Fatal(err)
 	}
-	curves, err := results.Curves(whole, selfdistillation.Mugs)
+	curves, err := Curves(results, whole, selfdistillation.Mugs)
 	if err != nil || len(curves) != 2 || len(curves[0].Series) != len(rows)-1 {
 		t.Fatalf("curves %+v, %v", curves, err)
 	}
@@ -91,7 +92,7 @@ func TestArmsStartAlikeAndResume(t *testing.T) {
 			t.Errorf("curve of %s: %v, %v", series.Name, series.X, series.Y)
 		}
 	}
-	if _, err := results.Curves(whole, selfdistillation.DINO); err == nil {
+	if _, err := Curves(results, whole, selfdistillation.DINO); err == nil {
 		t.Error("curves of a baseline that did not run")
 	}
 

@@ -15,14 +15,14 @@ import (
 // Curves plots what the evaluators measured along the training of the arms of a baseline, such as "dino", as gains over the initial model, means over seeds:
 // of k-NN classification and of linear segmentation, or of the effective rank of patch features for images without labels. A baseline without curves is an
 // error.
-func (r Results) Curves(out, baseline string) (figures.CurvesRow, error) {
+func Curves(r study.Results, out, baseline string) (figures.CurvesRow, error) {
 	var all figures.CurvesRow
 	for _, value := range []struct{ name, title string }{
 		{"probe/miou", "gain in linear mIoU (points)"}, {"knn/accuracy", "gain in k-NN accuracy (points)"}, {"spread/rank", "gain in effective rank"},
 	} {
 		plot := figures.Curves{X: "step", Y: value.title}
 		for _, row := range rows[1:] {
-			gains, err := r.gainsAlong(out, baseline, row, value.name)
+			gains, err := gainsAlong(r, out, baseline, row, value.name)
 			if err != nil {
 				return nil, err
 			}
@@ -46,9 +46,9 @@ func (r Results) Curves(out, baseline string) (figures.CurvesRow, error) {
 }
 
 // gainsAlong are the gains of a row by step, one per seed.
-func (r Results) gainsAlong(out, baseline, row, value string) (map[int][]float64, error) {
+func gainsAlong(r study.Results, out, baseline, row, value string) (map[int][]float64, error) {
 	gains := map[int][]float64{}
-	for _, record := range r.Of(row, columnOf(baseline, r.anyColumn(baseline))) {
+	for _, record := range r.Of(row, columnOf(baseline, anyColumn(r, baseline))) {
 		start, ok := r.OfSeed(rowStart, record.Column, record.Seed)
 		if !ok {
 			continue
@@ -75,7 +75,7 @@ func (r Results) gainsAlong(out, baseline, row, value string) (map[int][]float64
 }
 
 // anyColumn is one of the kinds of columns that a baseline has.
-func (r Results) anyColumn(baseline string) string {
+func anyColumn(r study.Results, baseline string) string {
 	for _, kind := range ofFullFigure {
 		if slices.Contains(r.Columns(), columnOf(baseline, kind)) {
 			return kind
@@ -96,13 +96,12 @@ func readCurve(out string, record study.Record) ([]anyPoint, error) {
 // drawn draws what the arms of each baseline gain along training, on real and on synthetic images.
 func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
 	for _, r := range results.Kinds() {
-		r := Results{r}
-		for _, baseline := range r.baselines() {
+		for _, baseline := range baselines(r) {
 			name := []string{"gains", baseline}
 			if r.Kind == figures.Real {
 				name = append(name, "images")
 			}
-			curves, err := r.Curves(from.Out, baseline)
+			curves, err := Curves(r, from.Out, baseline)
 			all.Add(curves, err, "What longer training adds to "+titles[baseline]+", by arm, along training: gains over the initial model, means over seeds.", name...)
 		}
 	}

@@ -261,12 +261,12 @@ var Study = maintable.Spec(study.Spec[Config, maintable.Data]{
 		config.Weights = ""
 		return config
 	},
-	Tables:  tables,
+	Tables:  study.ByKind(tables),
 	Figures: drawn,
 })
 
 // baselines lists those of the records, in the paper's order.
-func (r Results) baselines() []string {
+func baselines(r study.Results) []string {
 	return slices.DeleteFunc(slices.Clone(selfdistillation.Names), func(baseline string) bool {
 		return !slices.ContainsFunc(r.Columns(), func(column string) bool { return strings.HasPrefix(column, titles[baseline]+"/") })
 	})

@@ -9,15 +9,6 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Results are the records of the experiment in one profile, on either real or synthetic images.
-type Results struct{ study.Results }
-
-// Load reads the experiment's records as the options say: those on real images if there are any, else those on synthetic ones.
-func Load(o study.Options) (Results, error) {
-	all, err := Study.Load(o)
-	return Results{all.Kinds()[0]}, err
-}
-
 // The columns of the paper's two figures that are measured here, without the baseline.
 var (
 	ofFigure     = []string{maintable.ColumnMIoU, maintable.ColumnLinear}
@@ -34,16 +25,9 @@ var differences = []struct{ title, row, other string }{
 	{"own loss on scenes − own loss on objects", rowScenes, rowObjects},
 }
 
-func tables(all study.Results) (tables []figures.Table) {
-	for _, r := range all.Kinds() {
-		tables = append(tables, Results{r}.tables()...)
-	}
-	return tables
-}
-
 // columns are the columns of the given kinds for all baselines with records.
-func (r Results) columns(kinds []string) (columns []string) {
-	for _, baseline := range r.baselines() {
+func columns(r study.Results, kinds []string) (columns []string) {
+	for _, baseline := range baselines(r) {
 		for _, kind := range kinds {
 			columns = append(columns, columnOf(baseline, kind))
 		}
@@ -52,14 +36,14 @@ func (r Results) columns(kinds []string) (columns []string) {
 }
 
 // table returns a table without rows.
-func (r Results) table(title, caption, head string, kinds []string) study.Table {
+func table(r study.Results, title, caption, head string, kinds []string) study.Table {
 	switch {
 	case r.Kind == figures.Real:
 		title += " on images"
 	case r.Profile != study.Full:
 		title += ", ours on synthetic images"
 	}
-	return study.Table{Title: title, Caption: caption + common, Unit: "%", RowHeads: []figures.RowHead{{Name: head}}, Columns: study.Columns(r.columns(kinds)...)}
+	return study.Table{Title: title, Caption: caption + common, Unit: "%", RowHeads: []figures.RowHead{{Name: head}}, Columns: study.Columns(columns(r, kinds)...)}
 }
 
 const common = " All arms of a seed start from the same encoder and take the same number of steps and images; the method's target branch also sees one positive of " +
@@ -67,10 +51,10 @@ const common = " All arms of a seed start from the same encoder and take the sam
 
 // tables are the paper's figure as a table, which is what the arms gain over the initial model; the numbers themselves, of all columns; and the arms compared, with 95 %
 // intervals for mIoU. Differences are paired by seed.
-func (r Results) tables() []figures.Table {
-	gains := r.table("Fig. longer_training", "Gain over the initial model, in points: linear segmentation and linear classification of frozen features.", "arm", ofFigure)
-	values := r.table("Fig. longer_training_full", "Linear segmentation, linear classification and k-NN classification of frozen features.", "arm", ofFullFigure)
-	compared := r.table("Fig. longer_training, arms compared", "Differences of arms, paired by seed, with the 95 % interval of mIoU over seeds, each seed the mean of its baselines.", "difference", ofFigure)
+func tables(r study.Results) []figures.Table {
+	gains := table(r, "Fig. longer_training", "Gain over the initial model, in points: linear segmentation and linear classification of frozen features.", "arm", ofFigure)
+	values := table(r, "Fig. longer_training_full", "Linear segmentation, linear classification and k-NN classification of frozen features.", "arm", ofFullFigure)
+	compared := table(r, "Fig. longer_training, arms compared", "Differences of arms, paired by seed, with the 95 % interval of mIoU over seeds, each seed the mean of its baselines.", "difference", ofFigure)
 	for i, row := range rows {
 		if i > 0 {
 			gains.Rows = append(gains.Rows, study.Row{Key: row, Minus: rowStart, Heads: []string{titles[row]}})
@@ -79,15 +63,15 @@ func (r Results) tables() []figures.Table {
 	}
 	compared.RowHeads = append(compared.RowHeads, figures.RowHead{Name: "interval of mIoU"})
 	for _, d := range differences {
-		interval := stats.MeanInterval(r.pooled(maintable.ColumnMIoU, d.row, d.other)).Text("%+.1f")
+		interval := stats.MeanInterval(pooled(r, maintable.ColumnMIoU, d.row, d.other)).Text("%+.1f")
 		compared.Rows = append(compared.Rows, study.Row{Key: d.row, Minus: d.other, Heads: []string{d.title, interval}})
 	}
-	return []figures.Table{gains.Of(r.Results), values.Of(r.Results), compared.Of(r.Results)}
+	return []figures.Table{gains.Of(r), values.Of(r), compared.Of(r)}
 }
 
 // pooled are the differences of two rows, one value for each seed with all baselines: their mean.
-func (r Results) pooled(column, row, other string) []float64 {
-	columns := r.columns([]string{column})
+func pooled(r study.Results, column, row, other string) []float64 {
+	columns := columns(r, []string{column})
 	if len(columns) == 0 {
 		return nil
 	}

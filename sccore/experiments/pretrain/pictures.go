@@ -54,7 +54,7 @@ func Curves(run string, points []study.Point) figures.CurvesRow {
 // BothStages plots both stages of a recorded run, one after the other: the losses, the entropy of the targets, the effective rank of features and, with
 // labels, the variance of patch features within and between classes. Where the run has measured them, it adds evaluations, each loss's share of the
 // gradient, and the precision of correspondences. A run without records is an error.
-func (r Results) BothStages(out string, seed int) (figures.CurvesRow, error) {
+func BothStages(r study.Results, out string, seed int) (figures.CurvesRow, error) {
 	const x = "step, both stages"
 	row := panels{
 		{X: x, Y: "loss"}, {X: x, Y: "entropy of targets (nats)"}, {X: x, Y: "effective rank"}, {X: x, Y: "variance of patch features"}, {X: x, Y: "%"},
@@ -62,7 +62,7 @@ func (r Results) BothStages(out string, seed int) (figures.CurvesRow, error) {
 	}
 	before := 0
 	for _, stage := range []string{"first", "second"} {
-		encoder, err := r.Encoder(out, seed, stage, string(sccore.Target))
+		encoder, err := Encoder(r, out, seed, stage, string(sccore.Target))
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +109,7 @@ func (r Results) BothStages(out string, seed int) (figures.CurvesRow, error) {
 func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
 	for _, column := range []string{recipe.ColumnMIoU, recipe.ColumnRank} { // With labels, and without.
 		if records := results.Of(recipe.RowMethod, column); len(records) > 0 {
-			stages, err := Results{results}.BothStages(from.Out, records[0].Seed)
+			stages, err := BothStages(results, from.Out, records[0].Seed)
 			all.Add(stages, err, fmt.Sprintf("Both stages of training of seed %d, one after the other.", records[0].Seed), "stages")
 			break
 		}
@@ -118,8 +118,8 @@ func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
 
 // Framework draws the method with what the step after the last one of a recorded run's second stage computes, see [features.Framework]. It needs the run's
 // images, below the data folder dir, and its last checkpoint below out.
-func (r Results) Framework(ctx context.Context, b compute.Backend, out, dir string, seed int) (f figures.Schematic, err error) {
-	record, err := r.trained(seed)
+func Framework(ctx context.Context, r study.Results, b compute.Backend, out, dir string, seed int) (f figures.Schematic, err error) {
+	record, err := trained(r, seed)
 	if err != nil {
 		return f, err
 	}

@@ -28,12 +28,12 @@ func TestPretrainPictures(t *testing.T) {
 	if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Out: out}); err != nil {
 		t.Fatal(err)
 	}
-	results, err := Load(study.Options{Out: out, Profile: study.Smoke})
+	results, err := Study.Load(study.Options{Out: out, Profile: study.Smoke})
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := func(stage, branch string) features.NamedEncoder {
-		path, err := results.Encoder(out, 0, stage, branch)
+		path, err := Encoder(results, out, 0, stage, branch)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func TestPretrainPictures(t *testing.T) {
 		}
 		keep(name, sheet)
 	}
-	curves, err := results.BothStages(out, 0)
+	curves, err := BothStages(results, out, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestPretrainPictures(t *testing.T) {
 		t.Errorf("the last step of two stages of 8 is %v", alignment.X)
 	}
 	keep("curves", curves)
-	framework, err := results.Framework(t.Context(), b, out, "", 0)
+	framework, err := Framework(t.Context(), results, b, out, "", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestPretrainPictures(t *testing.T) {
 	if trained, name := Trained(t.TempDir()); trained != "" || name != "" {
 		t.Errorf("without a run, %s in %s", name, trained)
 	}
-	if _, err := results.Encoder(out, 5, "first", "target"); err == nil || !strings.Contains(err.Error(), "seed 5") {
+	if _, err := Encoder(results, out, 5, "first", "target"); err == nil || !strings.Contains(err.Error(), "seed 5") {
 		t.Errorf("a run that there is not: %v", err)
 	}
 	if _, err := viewer.Components(features.NamedEncoder{Name: "none", File: filepath.Join(out, "none.safetensors")}); err == nil || !strings.Contains(err.Error(), "none.safetensors") {
@@ -177,11 +177,11 @@ func TestPretrainPicturesOfImages(t *testing.T) {
 	if err := Study.Run(t.Context(), b, refused); err == nil || !strings.Contains(err.Error(), "only with --data") {
 		t.Errorf("a cache of generated images: %v", err)
 	}
-	results, err := Load(study.Options{Out: out, Profile: study.Smoke})
+	results, err := Study.Load(study.Options{Out: out, Profile: study.Smoke})
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := results.Encoder(out, 0, "second", "target")
+	file, err := Encoder(results, out, 0, "second", "target")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,10 +192,10 @@ func TestPretrainPicturesOfImages(t *testing.T) {
 	if sheet, err := viewer.Components(features.NamedEncoder{Name: "random"}, features.NamedEncoder{Name: "trained", File: file}); err != nil || len(sheet.Images) != 3 {
 		t.Errorf("%d rows: %v", len(sheet.Images), err)
 	}
-	if curves, err := results.BothStages(out, 0); err != nil || len(curves) != 3 {
+	if curves, err := BothStages(results, out, 0); err != nil || len(curves) != 3 {
 		t.Errorf("%d curves: %v", len(curves), err)
 	}
-	if _, err := results.Encoder(out, 1, "second", "target"); err == nil || !strings.Contains(err.Error(), "seed 1") {
+	if _, err := Encoder(results, out, 1, "second", "target"); err == nil || !strings.Contains(err.Error(), "seed 1") {
 		t.Errorf("an encoder of a seed that has not run: %v", err)
 	}
 }

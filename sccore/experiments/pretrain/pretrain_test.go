@@ -86,7 +86,7 @@ func TestPretrainGoesOnAfterItWasStopped(t *testing.T) {
 		if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Out: out}); err != nil {
 			t.Fatal(err)
 		}
-		results, err := Load(study.Options{Out: out, Profile: study.Smoke})
+		results, err := Study.Load(study.Options{Out: out, Profile: study.Smoke})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestPretrainGoesOnAfterItWasStopped(t *testing.T) {
 				}
 			}
 		}
-		table := results.table()
+		table := table(results)
 		if len(table.Rows) != 4 || len(table.Columns) != 2 {
 			t.Errorf("table of %d rows and %d columns", len(table.Rows), len(table.Columns))
 		}

@@ -83,6 +83,6 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 	},
 	NewWorker:     newWorker,
 	ProfileConfig: recipe.Defaults,
-	Tables:        func(r study.Results) []figures.Table { return []figures.Table{Results{r}.table()} },
+	Tables:        func(r study.Results) []figures.Table { return []figures.Table{table(r)} },
 	Figures:       drawn,
 }

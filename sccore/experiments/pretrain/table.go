@@ -11,17 +11,8 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Results are the records of the experiment in one profile.
-type Results struct{ study.Results }
-
-// Load reads the experiment's records as the options say.
-func Load(o study.Options) (Results, error) {
-	results, err := Study.Load(o)
-	return Results{results}, err
-}
-
 // table returns a table of the rows and columns with records.
-func (r Results) table() figures.Table {
+func table(r study.Results) figures.Table {
 	t := study.Table{
 		Title:    "Training in two stages",
 		Caption:  "A linear probe of frozen patch features and k-NN on [CLS] features, in %, of the online branch; on real images the recall over patches of PASCAL VOC, every class counting the same, and the effective rank of patch features. Both last rows begin alike and train as many steps on as many images. The paper has no such table.",
@@ -35,13 +26,13 @@ func (r Results) table() figures.Table {
 	for _, name := range []string{recipe.RowRandom, recipe.RowInit, recipe.RowAlignment, recipe.RowControl, recipe.RowMethod} {
 		t.Rows = append(t.Rows, study.Row{Key: name, Heads: []string{name}})
 	}
-	return t.Of(r.Results)
+	return t.Of(r)
 }
 
 // Encoder returns the file of an encoder of the last recorded run with a seed: after the stage "first" or "second", of the "target" or the "online"
 // branch, or the "best" encoder of the online branch if the images have labels. A run without records is an error.
-func (r Results) Encoder(out string, seed int, stage, branch string) (string, error) {
-	last, err := r.trained(seed)
+func Encoder(r study.Results, out string, seed int, stage, branch string) (string, error) {
+	last, err := trained(r, seed)
 	if err != nil {
 		return "", err
 	}
@@ -49,7 +40,7 @@ func (r Results) Encoder(out string, seed int, stage, branch string) (string, er
 }
 
 // trained is a record of the full method of the last recorded run with a seed.
-func (r Results) trained(seed int) (last study.Record, err error) {
+func trained(r study.Results, seed int) (last study.Record, err error) {
 	for _, column := range []string{recipe.ColumnMIoU, recipe.ColumnRank} { // With labels, and without.
 		if record, ok := r.OfSeed(recipe.RowMethod, column, seed); ok && record.Finished.After(last.Finished) {
 			last = record
@@ -65,11 +56,11 @@ func (r Results) trained(seed int) (last study.Record, err error) {
 // what it is. Both are empty without such a run.
 func Trained(out string) (file, name string) {
 	for _, profile := range []study.Profile{study.Full, study.Quick, study.Smoke} {
-		results, err := Load(study.Options{Out: out, Profile: profile})
+		results, err := Study.Load(study.Options{Out: out, Profile: profile})
 		if err != nil {
 			continue
 		}
-		file, err := results.Encoder(out, 0, "second", "online")
+		file, err := Encoder(results, out, 0, "second", "online")
 		if err != nil {
 			continue
 		}

@@ -196,7 +196,7 @@ func (c *Comparison) recorded(s Selection) map[string]map[float64][]float64 {
 	all := map[string]map[float64][]float64{}
 	var files []string
 	for _, r := range s.Records {
-		if filepath.Ext(r.Curve) == ".jsonl" { // Others are folders of models, and tails.
+		if filepath.Ext(r.Curve) == ".jsonl" { // Others are tails.
 			add(&files, r.Curve)
 		}
 	}

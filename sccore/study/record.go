@@ -48,7 +48,7 @@ type Record struct {
 	Data    string             `json:"data"`    // Identity of the data.
 	Details map[string]float64 `json:"details"` // Further numbers at the end of the run, by name.
 	Curve   string             `json:"curve"`   // File of the run's curve, relative to the experiment's folder.
-	Encoder string             `json:"encoder"` // File of the encoder that the run has left, relative to the experiment's folder; empty if it has left none.
+	Encoder string             `json:"encoder"` // File of the encoder, or of the network or heads on it, that the run has left, like Curve; empty if it has left none.
 	Skipped []string           `json:"skipped"` // Files that the reader skipped, with the reason.
 
 	Backend  string            `json:"backend"`
@@ -101,6 +101,13 @@ func upgrade(records []Record) {
 	for i := range records {
 		r := &records[i]
 		r.Derived = len(r.Shared) == 0 && (r.Experiment == "ablation" || r.Experiment == "over-dispersion") && strings.Contains("/"+r.Cell, "/line")
+		if r.Curve != "" && path.Ext(r.Curve) == "" { // The folder of what has been trained.
+			file := "model.safetensors"
+			if r.Experiment == "transfer" {
+				file = "heads.safetensors"
+			}
+			r.Encoder, r.Curve = path.Join(r.Curve, file), ""
+		}
 		if r.Kind != "" {
 			continue
 		}

@@ -317,6 +317,9 @@ func TestRecordsOfBeforeAreUpgraded(t *testing.T) {
 	}{
 		{"transfer", "voc2012/dino-s16/linear/seed0", "dino-s16", "PASCAL VOC train: 1464 images", "", fields{"voc2012", "linear", figures.Real, ""}},
 		{"transfer", "synthetic/random/fcn/seed1", "random", "synthetic scenes (set 1): 24 images", "", fields{"synthetic", "fcn", figures.Synthetic, ""}},
+		{"transfer", "synthetic/random/fcn/seed2", "random", "synthetic scenes (set 1): 24 images", "cells/synthetic/random/fcn/seed2-a",
+			fields{"synthetic", "fcn", figures.Synthetic, "cells/synthetic/random/fcn/seed2-a/heads.safetensors"}},
+		{"detection", "coco/second/seed0", "second", "COCO", "cells/coco/second/seed0-b", fields{"coco", "", figures.Real, "cells/coco/second/seed0-b/model.safetensors"}},
 		{"effect-aug", "cifar10/simclr/crop+flip/seed0", "crop+flip", "CIFAR-10 (4068 + 1017)", "", fields{"cifar10", "simclr", figures.Real, ""}},
 		{"effect-aug", "images/moco/crop/seed0", "crop", "synthetics: 12 images", "", fields{"images", "moco", figures.Real, ""}},
 		{"noise-tolerance", "bce/flipped0.1/seed0", "bce", "patches of synthetic classes", "", fields{"synthetic", "flipped0.1", figures.Synthetic, ""}},

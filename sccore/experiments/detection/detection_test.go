@@ -63,7 +63,7 @@ func TestSmokeRecordsBoxesAndMasksOnce(t *testing.T) {
 	}
 
 	// The exported model finds what the trained one did, and the result file is judged alike.
-	folder := filepath.Join(study.Folder(out, Name), records[0].Curve)
+	folder := filepath.Dir(records[0].File(out, records[0].Encoder))
 	m, err := finetune.OpenDetectionModel(b, filepath.Join(folder, encoders.Model))
 	if err != nil {
 		t.Fatal(err)

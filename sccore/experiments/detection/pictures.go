@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"image"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -64,7 +63,7 @@ func TrainingImages(data, dataset string, profile study.Profile, n int) (figures
 // best proposals; what the first and the second stage make of them; and the detections with scores above 0.3. A row and dataset without records is an error.
 func Stages(r study.Results, b compute.Backend, data, out, row, dataset string, n int) (figures.ImageGrid, error) {
 	sheet := figures.ImageGrid{RowLabels: []string{"truth", "proposals", "after stage 1", "after stage 2", "detections"}, Images: make([][]image.Image, 5), Scale: 1}
-	record, c, key, folder, err := encoders.Recorded[Config](r, out, Name, row, columns(dataset)[0])
+	record, c, key, file, err := encoders.Recorded[Config](r, out, Name, row, columns(dataset)[0])
 	if err != nil {
 		return sheet, err
 	}
@@ -72,7 +71,7 @@ func Stages(r study.Results, b compute.Backend, data, out, row, dataset string, 
 	if err != nil {
 		return sheet, err
 	}
-	model, err := finetune.OpenDetectionModel(b, filepath.Join(folder, encoders.Model))
+	model, err := finetune.OpenDetectionModel(b, file)
 	if err != nil {
 		return sheet, err
 	}

@@ -3,7 +3,6 @@ package finetuning
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -66,7 +65,7 @@ func TestSmokeRecordsEachHeadOnce(t *testing.T) {
 
 	// The exported model predicts what the trained one did.
 	for _, r := range records {
-		m, err := finetune.OpenSegmentationModel(b, filepath.Join(study.Folder(out, Name), r.Curve, encoders.Model))
+		m, err := finetune.OpenSegmentationModel(b, r.File(out, r.Encoder))
 		if err != nil {
 			t.Fatal(err)
 		}

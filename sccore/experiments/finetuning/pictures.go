@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	"path/filepath"
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/figures"
@@ -18,7 +17,7 @@ import (
 // Predictions segments n evenly spread test images with the trained model of a row ("random", "second", "dino-s16") and column, that of the lowest seed.
 // It also returns the names of the classes. A row and column without records is an error.
 func Predictions(r study.Results, b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error) {
-	record, c, dataset, folder, err := encoders.Recorded[Config](r, out, Name, row, column)
+	record, c, dataset, file, err := encoders.Recorded[Config](r, out, Name, row, column)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -26,7 +25,7 @@ func Predictions(r study.Results, b compute.Backend, data, out, row, column stri
 	if err != nil {
 		return nil, nil, err
 	}
-	model, err := finetune.OpenSegmentationModel(b, filepath.Join(folder, encoders.Model))
+	model, err := finetune.OpenSegmentationModel(b, file)
 	if err != nil {
 		return nil, nil, err
 	}

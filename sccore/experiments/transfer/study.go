@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"image/color"
 	"math"
-	"path/filepath"
 	"slices"
 
 	"github.com/gomlx/compute"
@@ -234,7 +233,7 @@ func Datasets(results study.Results) (names []string) {
 // Predictions segments n evenly spread test images with the trained heads of a row ("random", "second", "dino-s16") and column, those of the lowest seed.
 // It also returns the names of the classes. A row and column without records is an error.
 func Predictions(r study.Results, b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error) {
-	record, c, dataset, folder, err := encoders.Recorded[Config](r, out, Name, row, column)
+	record, c, dataset, file, err := encoders.Recorded[Config](r, out, Name, row, column)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -258,7 +257,7 @@ func Predictions(r study.Results, b compute.Backend, data, out, row, column stri
 	if err := trainer.Begin(uint64(record.Seed)); err != nil {
 		return nil, nil, err
 	}
-	if _, err := trainer.Resume(filepath.Join(folder, headsFile)); err != nil {
+	if _, err := trainer.Resume(file); err != nil {
 		return nil, nil, err
 	}
 	best := slices.Index(c.LearningRates[:], record.Details["rate"])

@@ -86,12 +86,15 @@ func (t Tuned) Precision(vit encoder.ViT) encoder.ViT {
 	return vit
 }
 
-// Model is the file of the trained network, in a cell's folder.
-const Model = "model.safetensors"
+// Model is the file of the trained network, in a cell's folder. The end of the training is beside it.
+const (
+	Model     = "model.safetensors"
+	finalFile = "final.safetensors"
+)
 
 // Spec returns the study.
 func (e Tuning[C, D, T, R, M]) Spec() study.Spec[C, D] {
-	e.Final = cmp.Or(e.Final, "final.safetensors")
+	e.Final = cmp.Or(e.Final, finalFile)
 	if e.BySeed == nil {
 		e.BySeed = Drawn
 	}
@@ -121,9 +124,9 @@ func (e Tuning[C, D, T, R, M]) Spec() study.Spec[C, D] {
 	}
 }
 
-// Recorded is what a picture shows of a row and column: the record of the lowest seed, its configuration, its dataset, and the folder of its cell. A row and
+// Recorded is what a picture shows of a row and column: the record of the lowest seed, its configuration, its dataset, and the file of what it has left. A row and
 // column without records is an error.
-func Recorded[C any](results study.Results, out, experiment, row, column string) (record study.Record, config C, dataset, folder string, err error) {
+func Recorded[C any](results study.Results, out, experiment, row, column string) (record study.Record, config C, dataset, file string, err error) {
 	group := results.Of(row, column)
 	if len(group) == 0 {
 		return record, config, "", "", fmt.Errorf("no record of %s, %s in the %s profile", row, column, results.Profile)
@@ -131,7 +134,7 @@ func Recorded[C any](results study.Results, out, experiment, row, column string)
 	record = group[0]
 	err = record.DecodeConfig(&config)
 	dataset, _, _ = strings.Cut(record.Cell, "/")
-	return record, config, dataset, filepath.Join(study.Folder(out, experiment), filepath.FromSlash(record.Curve)), err
+	return record, config, dataset, filepath.Join(study.Folder(out, experiment), filepath.FromSlash(record.Encoder)), err
 }
 
 // tuner runs cells one after the other. It keeps the trainers that it has compiled, by their configuration: they serve all encoders of one architecture.
@@ -203,15 +206,18 @@ func (w tuner[C, D, T, R, M]) Run(r *study.Run[C, D]) error {
 	if err != nil {
 		return err
 	}
-	dir, err := r.Path("")
-	if err != nil {
+	left := e.Final
+	if left == finalFile {
+		left = Model
+	}
+	if left, err = r.Path(left); err != nil {
 		return err
 	}
 	columns := e.Columns(r.Data, c)
 	steps, batch := e.Amount(c)
 	for i := range numbers {
 		n := &numbers[i]
-		n.Row, n.Column, n.Curve, n.Seconds = encoderOf(&c).Row, columns[i], dir, state.Seconds
+		n.Row, n.Column, n.Encoder, n.Seconds = encoderOf(&c).Row, columns[i], left, state.Seconds
 		n.Details[e.Unit+"s_per_second"] = float64(steps*batch) / state.Seconds
 		if counted, ok := any(config).(interface{ FLOPs() float64 }); ok {
 			if n.Details["gflop_per_"+e.Unit] = 3 * counted.FLOPs() / 1e9; peak > 0 {

@@ -1,10 +1,7 @@
 package sccore
 
 import (
-	"fmt"
 	"math"
-	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/gomlx/compute/shapes"
@@ -41,9 +38,7 @@ func TestWorkloadIsThatOfTheGraph(t *testing.T) {
 				total, _ := o.loss(scope, inputs)
 				variables, gradients := train.Gradients(scope, total, onlineScope)
 				o.update(scope, variables, gradients, inputs[len(inputs)-1])
-				for _, node := range total.Graph().Nodes() {
-					counted += products(t, node)
-				}
+				counted = train.Products(append(gradients, total)...)
 				return []*Node{total}
 			})
 			if err != nil {
@@ -63,26 +58,4 @@ func TestWorkloadIsThatOfTheGraph(t *testing.T) {
 			}
 		})
 	}
-}
-
-var contracting = regexp.MustCompile(`lhsContractingAxes=\[([0-9 ]*)\]`)
-
-// products counts the FLOP of a node that is a product.
-func products(t *testing.T, node *Node) float64 {
-	if node.Type() != NodeTypeDotGeneral {
-		return 0
-	}
-	found := contracting.FindStringSubmatch(node.String())
-	if found == nil {
-		t.Fatalf("unknown form of a product: %s", node)
-	}
-	flops := 2 * float64(node.Shape().Size())
-	for _, field := range strings.Fields(found[1]) {
-		var axis int
-		if _, err := fmt.Sscan(field, &axis); err != nil {
-			t.Fatal(err)
-		}
-		flops *= float64(node.Inputs()[0].Shape().Dim(axis))
-	}
-	return flops
 }

@@ -91,6 +91,12 @@ func (o *Objective) Workload() train.Workload {
 	return train.Workload{Images: o.config.Batch, FLOPs: float64(o.parts()) * total, BFloat16: s.vit.ComputeDType.IsHalfPrecision()}
 }
 
+// FLOPs is the [Objective.Workload] of a step on objects and scenes. The configuration must be one that [settings.Check] accepts.
+func (c Config) FLOPs() float64 {
+	o := Objective{config: c, step: newStep(c, true, true, false)}
+	return o.Workload().FLOPs
+}
+
 // parts is the number of parts that a batch is computed in.
 func (o *Objective) parts() int { return o.config.AccumulationSteps }
 

@@ -9,21 +9,25 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/semcon/semcon/internal/steps"
+	"github.com/semcon/semcon/sccore/study"
 )
 
-// What an H200 SXM does at most: bytes a second, and FLOP a second in dense products by dtype, of which float32 are in TF32.
-const bandwidth = 4.8e12
-
-var peak = map[string]float64{"f32": 494.7e12, "bf16": 989.4e12, "f64": 67e12}
+// h200 and h100 are the SXM modules. The program that is compiled for the first has the same launches on the second, whose memory is slower.
+var h200, h100 = study.PeakOf("NVIDIA H200"), study.PeakOf("NVIDIA H100")
 
 // figures say what a step takes. A roof is a lower bound on time: for each launch of a kernel the longer of moving its bytes and computing its FLOP.
 type figures struct {
 	Step      string  `json:"step"`
 	Name      string  `json:"name"`
+	Launch    int     `json:"images_of_a_launch,omitzero"`
+	BF16      bool    `json:"bf16,omitzero"`
 	MemoryGB  float64 `json:"memory_gb"`
 	DonatedGB float64 `json:"donated_gb"` // Arguments whose memory results take.
 	MovedGB   float64 `json:"moved_gb"`
 	RoofMS    float64 `json:"roof_ms"`
+	H100MS    float64 `json:"roof_h100_ms,omitzero"`
 	CoTAPMS   float64 `json:"cotap_ms"` // The part of the roof in launches on arrays of patch pairs.
 	TFLOP     float64 `json:"tflop"`    // In products.
 	Float32   float64 `json:"float32"`  // Their share in float32.
@@ -45,19 +49,20 @@ var (
 )
 
 // read fills in the figures of an optimised program.
-func (f *figures) read(text string, step step) error {
+func (f *figures) read(text string, step steps.Step) error {
 	m, err := parse(text)
 	if err != nil {
 		return err
 	}
 	f.movers = map[string]*mover{}
-	r := roofline{module: m, figures: f, pairs: step.pairs}
+	r := roofline{module: m, figures: f, pairs: step.Pairs}
 	r.walk(m.entry, 1)
-	f.MovedGB, f.TFLOP, f.RoofMS, f.CoTAPMS = f.MovedGB/1e9, f.TFLOP/1e12, f.RoofMS*1e3, f.CoTAPMS*1e3
+	f.MovedGB, f.TFLOP, f.RoofMS, f.CoTAPMS, f.H100MS = f.MovedGB/1e9, f.TFLOP/1e12, f.RoofMS*1e3, f.CoTAPMS*1e3, f.H100MS*1e3
+	f.Launch, f.BF16 = step.Images, step.BF16
 	if f.TFLOP > 0 {
 		f.Float32 /= f.TFLOP * 1e12
 	}
-	f.Images = float64(step.images) / f.RoofMS * 1e3
+	f.Images = float64(step.Images) / f.RoofMS * 1e3
 	for _, computation := range m.computations {
 		for _, in := range computation {
 			if in.op == "scatter" && floats.MatchString(in.shape) && !strings.Contains(in.rest, "unique_indices=true") {
@@ -127,10 +132,8 @@ func (r roofline) walk(computation string, times int) {
 		if isSort(in) || slices.ContainsFunc(r.computations[in.attribute("calls=")], isSort) {
 			moved *= 2 * 4 // The passes of a radix sort, about.
 		}
-		seconds, n, ofPairs := moved/bandwidth, float64(times), r.ofPairs(in, shapes)
-		if flop > 0 {
-			seconds = max(seconds, flop/peak[dtype])
-		}
+		seconds, n, ofPairs := h200.Roof(moved, flop, dtype == "bf16"), float64(times), r.ofPairs(in, shapes)
+		r.H100MS += n * h100.Roof(moved, flop, dtype == "bf16")
 		r.Launches, r.MovedGB, r.TFLOP, r.RoofMS = r.Launches+times, r.MovedGB+n*moved, r.TFLOP+n*flop, r.RoofMS+n*seconds
 		if dtype == "f32" {
 			r.Float32 += n * flop
@@ -222,6 +225,7 @@ func table(out io.Writer, all []figures) {
 	row("roof, ms", "%.1f", func(f figures) any { return f.RoofMS })
 	row("CoTAP's part of it, ms", "%.1f", func(f figures) any { return f.CoTAPMS })
 	row("images/s at most", "%.0f", func(f figures) any { return f.Images })
+	row("roof of an H100, ms", "%.1f", func(f figures) any { return f.H100MS })
 	row("launches", "%d", func(f figures) any { return f.Launches })
 	row("scatters that add in any order", "%d", func(f figures) any { return f.Racing })
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/semcon/semcon/internal/steps"
 )
 
 // program is an optimised program as XLA prints it: a product of bfloat16, one of float32 in a loop of three trips, a fusion that reads a slice, one that
@@ -40,7 +42,7 @@ ENTRY %main (a: bf16[1024,2048], w: f32[1000000]) -> f32[1000000] {
 
 func TestFiguresOfAProgram(t *testing.T) {
 	var f figures
-	if err := f.read(program, step{images: 128, pairs: 128 * 38_416}); err != nil {
+	if err := f.read(program, steps.Step{Images: 128, Pairs: 128 * 38_416}); err != nil {
 		t.Fatal(err)
 	}
 	const wide, narrow = 2 * 3 * 512 * 512 * 512, 2 * 1024 * 1024 * 2048
@@ -53,8 +55,11 @@ func TestFiguresOfAProgram(t *testing.T) {
 			t.Errorf("%s: %g, want %g", what, pair[0], pair[1])
 		}
 	}
-	if least := narrow / peak["bf16"] * 1e3; f.RoofMS < least || f.RoofMS > 3*least {
+	if least := narrow / h200.BFloat16 * 1e3; f.RoofMS < least || f.RoofMS > 3*least {
 		t.Errorf("roof %g ms, the largest product takes %g", f.RoofMS, least)
+	}
+	if f.H100MS <= f.RoofMS || f.H100MS > f.RoofMS*h200.Bandwidth/h100.Bandwidth {
+		t.Errorf("roof %g ms, that of an H100 %g", f.RoofMS, f.H100MS)
 	}
 	var out bytes.Buffer
 	table(&out, []figures{{Name: "before", RoofMS: 154.5}, f})
@@ -70,7 +75,7 @@ func TestFiguresOfAProgram(t *testing.T) {
 
 func TestWhatIsNoProgramIsRefused(t *testing.T) {
 	var f figures
-	if err := f.read("nothing", step{images: 128, pairs: 128 * 38_416}); err == nil {
+	if err := f.read("nothing", steps.Step{Images: 128, Pairs: 128 * 38_416}); err == nil {
 		t.Error("no error")
 	}
 }

@@ -1,7 +1,7 @@
 // Aot says what a training step would take on an NVIDIA H200, on a machine that has none: memory, bytes moved, FLOP by dtype, and a lower bound on
 // its time. XLA's CUDA plugin compiles for a GPU that a text describes, h200.txtpb.
 //
-//	go run ./internal/aot                              # the paper's step in bfloat16, beside the figures of figures.json
+//	go run ./internal/aot                              # the paper's step in bfloat16, beside earlier figures
 //	go run ./internal/aot --top 40                     # also the launches that take most of the time
 //	go run ./internal/aot --set batch=128 --name 128   # another configuration, with the keys of "semcon run pretrain --set"
 //	go run ./internal/aot --step upernet               # a fine-tuning step of the full profile: upernet, fpn, detection
@@ -24,16 +24,9 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/compute/dtypes"
-	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/internal/steps"
 	"github.com/semcon/semcon/sccore/backend"
-	"github.com/semcon/semcon/sccore/datasets/synthetic"
-	"github.com/semcon/semcon/sccore/encoder"
-	"github.com/semcon/semcon/sccore/experiments/detection"
-	"github.com/semcon/semcon/sccore/experiments/finetuning"
-	"github.com/semcon/semcon/sccore/finetune"
-	"github.com/semcon/semcon/sccore/knn"
-	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/study"
 	"k8s.io/klog/v2"
 )
 
@@ -54,13 +47,13 @@ func run(args []string, out io.Writer) int {
 	flags := flag.NewFlagSet("aot", flag.ContinueOnError)
 	flags.SetOutput(out)
 	c, now, set := call{args: args}, figures{}, []string{}
-	flags.StringVar(&now.Step, "step", pretrain, "`NAME` of a training step: "+strings.Join(stepNames, ", "))
-	flags.Func("set", "`KEY=VALUE` of the configuration; may be repeated. Steps of fine-tuning have batch and bf16", func(value string) error {
+	flags.StringVar(&now.Step, "step", steps.Pretrain, "`NAME` of a training step: "+strings.Join(steps.Names, ", "))
+	flags.Func("set", "`KEY=VALUE` of the configuration; may be repeated", func(value string) error {
 		set = append(set, value)
 		return nil
 	})
 	flags.StringVar(&now.Name, "name", "now", "`NAME` of these figures")
-	flags.BoolVar(&c.write, "write", false, "write the figures to figures.json under their name")
+	flags.BoolVar(&c.write, "write", false, "write the figures to "+steps.FiguresFile+" under their name")
 	flags.StringVar(&c.hlo, "hlo", "", "read this optimised program, a `FILE`, and compile nothing")
 	flags.StringVar(&c.keep, "keep", "", "keep the optimised program as this `FILE`")
 	flags.IntVar(&c.top, "top", 0, "also list the `N` groups of launches with the most of the roof")
@@ -72,7 +65,7 @@ func run(args []string, out io.Writer) int {
 	switch {
 	case err != nil:
 	case c.dump != "":
-		err = dump(step.compile, c.dump) // It ends the process.
+		err = dump(step.New, c.dump) // It ends the process.
 	default:
 		err = c.report(out, step, now)
 	}
@@ -84,7 +77,7 @@ func run(args []string, out io.Writer) int {
 }
 
 // report prints the figures of a step, which have their names only, beside those of figures.json.
-func (c call) report(out io.Writer, step step, now figures) (err error) {
+func (c call) report(out io.Writer, step steps.Step, now figures) (err error) {
 	root := backend.CheckoutRoot()
 	if root == "" {
 		return errors.New("run it in a checkout")
@@ -114,7 +107,7 @@ func (c call) report(out io.Writer, step step, now figures) (err error) {
 		fmt.Sscan(total, &now.MemoryGB)
 		now.MemoryGB /= 1e9
 	}
-	path := filepath.Join(root, folder, "figures.json")
+	path := filepath.Join(root, filepath.FromSlash(steps.FiguresFile))
 	var all []figures
 	if saved, err := os.ReadFile(path); err == nil {
 		if err := json.Unmarshal(saved, &all); err != nil {
@@ -192,11 +185,19 @@ func tool(name string, args ...string) error {
 	return fmt.Errorf("%s: %w: %s", filepath.Base(name), err, lines[len(lines)-1])
 }
 
+// stepOf returns the step of a full profile. That of pretraining is in bfloat16 by default.
+func stepOf(name string, set []string) (steps.Step, error) {
+	if name == steps.Pretrain {
+		set = append([]string{"bf16=true"}, set...)
+	}
+	return steps.Of(name, steps.Options{Profile: study.Full, Set: set})
+}
+
 // dump writes the program of the training step that compile compiles first, as GoMLX hands it to XLA for CUDA, and ends the process: nothing compiles it here.
 //
 // go-xla emits the program for CUDA if the plugin's path has "cuda" in it, so a link with such a name makes it do so on the CPU plugin. go-xla logs a
 // program before it compiles it.
-func dump(compile func(compute.Backend) error, path string) error {
+func dump(compile func(compute.Backend) (steps.Trainer, error), path string) error {
 	plugins := slices.DeleteFunc(slices.Clone(backend.Plugins()), func(p string) bool { return !strings.HasSuffix(p, "cpu_pjrt.so") })
 	if len(plugins) == 0 {
 		return errors.New("XLA's CPU plugin is not installed: semcon lab --setup-only")
@@ -221,7 +222,7 @@ func dump(compile func(compute.Backend) error, path string) error {
 	}
 	klog.SetOutput(&programs{path: path, folder: folder})
 
-	if err := compile(b); err != nil {
+	if _, err := compile(b); err != nil {
 		return err
 	}
 	return errors.New("go-xla has logged no program")
@@ -242,69 +243,4 @@ func (p *programs) Write(line []byte) (int, error) {
 	}
 	os.Exit(0)
 	return 0, nil
-}
-
-// step is a training step of a full profile.
-type step struct {
-	images  int // In one launch of the program: of a batch, or of a part of one.
-	pairs   int // Patch pairs; 0 without CoTAP.
-	compile func(b compute.Backend) error
-}
-
-const pretrain = "pretrain"
-
-// stepNames are the values of --step.
-var stepNames = []string{pretrain, "upernet", "fpn", "detection"}
-
-// stepOf returns the step with a name. The settings are those of "semcon run pretrain"; the other steps have batch and bf16 alone.
-func stepOf(name string, set []string) (step, error) {
-	if name == pretrain {
-		return pretraining(set)
-	}
-	vit, err := encoder.ViTByName("vit-s16")
-	if err != nil {
-		return step{}, err
-	}
-	changes := struct {
-		Batch int  `json:"batch"` // Images of a part; 0 for the recipe's.
-		BF16  bool `json:"bf16"`
-	}{}
-	if err := settings.Apply(&changes, set...); err != nil {
-		return step{}, err
-	}
-	if changes.BF16 {
-		vit.ComputeDType = dtypes.BFloat16
-	}
-	imagesOf := func(batch, parts *int) int { // Of a part of a batch.
-		if changes.Batch > 0 {
-			*batch, *parts = changes.Batch, 1
-		}
-		return *batch / *parts
-	}
-	switch name {
-	case "upernet", "fpn":
-		c := finetuning.Training(vit, map[string]string{"upernet": finetune.UPerNet, "fpn": finetune.FPN}[name])
-		return step{images: imagesOf(&c.Batch, &c.Parts), compile: func(b compute.Backend) (err error) { _, err = finetune.NewSegmentationTrainer(b, c); return err }}, nil
-	case "detection":
-		c := detection.Training(vit)
-		return step{images: imagesOf(&c.Batch, &c.Parts), compile: func(b compute.Backend) (err error) { _, err = finetune.NewDetectionTrainer(b, c); return err }}, nil
-	}
-	return step{}, fmt.Errorf("--step %s: not one of %s", name, strings.Join(stepNames, ", "))
-}
-
-// pretraining is the paper's step.
-func pretraining(set []string) (step, error) {
-	config := sccore.Default()
-	config.BF16 = true
-	if err := settings.Apply(&config, set...); err != nil {
-		return step{}, err
-	}
-	places := config.Views.GlobalCropSize / 16
-	return step{images: config.Batch, pairs: config.Batch * places * places * places * places, compile: func(b compute.Backend) error {
-		const images, size = 256, 32
-		data := sccore.Data{Objects: synthetic.Objects(images, size, 1).Images, Scenes: synthetic.Scenes(images, size, 2).Images,
-			Neighbours: &knn.Neighbours{K: 1, Indices: make([]int32, images)}}
-		_, err := sccore.NewTrainer(b, data, config)
-		return err
-	}}, nil
 }

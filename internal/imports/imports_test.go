@@ -37,6 +37,7 @@ var order = [][]string{
 	{"sccore/experiments"},
 	{"sccore/report"},
 	{module}, // The package at the root.
+	{"internal/steps"},
 	{"cmd", "notebooks", "internal/torture", "internal/aot"},
 }
 

@@ -26,6 +26,9 @@ type Cells[C comparable, D study.Data] struct {
 // Steps, Shares and NewWorker are those of a [study.Spec].
 func (c Cells[C, D]) Steps(_ D, cell study.Cell[C]) int { return c.Stage(cell).Steps() }
 
+// FLOPs is that of a [study.Spec].
+func (c Cells[C, D]) FLOPs(cell study.Cell[C]) float64 { return c.Stage(cell).FLOPs() }
+
 // Shares names the cells that share a compiled step.
 func (c Cells[C, D]) Shares(cell study.Cell[C]) string { return c.Stage(cell).Name }
 

@@ -45,6 +45,9 @@ func (s Stage) Steps() int {
 	return s.Config.Steps
 }
 
+// FLOPs is what the stage computes in products on objects and scenes; see [sccore.Config.FLOPs].
+func (s Stage) FLOPs() float64 { return float64(s.Steps()) * s.Config.FLOPs() }
+
 // drawsPositives reports whether the stage needs neighbours.
 func (s Stage) drawsPositives() bool { return s.Config.Lambdas.ImageConcentration > 0 }
 

@@ -99,6 +99,8 @@ type Spec[C comparable, D Data] struct {
 	Numbers func(data D, c Cell[C]) []Number
 	// Steps is the number of the cell's steps on the progress bar.
 	Steps func(data D, c Cell[C]) int
+	// FLOPs is what the trainings of a cell compute in products, by its configuration, without measurements. Optional.
+	FLOPs func(c Cell[C]) float64
 	// NewWorker makes the worker for a cell and for all other cells with the same value of Shares. Shares is optional: without it all cells share
 	// workers.
 	NewWorker func(r *Run[C, D]) (Worker[C, D], error)
@@ -158,7 +160,8 @@ type Experiment struct {
 // CellInfo is a [Cell] without its type parameter.
 type CellInfo struct {
 	Name, Hash string
-	Config     any // A struct, with the settings that --set addresses.
+	Config     any     // A struct, with the settings that --set addresses.
+	FLOPs      float64 // Of its trainings; 0 if nobody counts them.
 }
 
 // Experiment returns the specified experiment.
@@ -172,7 +175,11 @@ func (s Spec[C, D]) Experiment() Experiment {
 		Cells: func(o Options, dataset string) (infos []CellInfo, err error) {
 			cells, err := s.Cells(o, dataset)
 			for _, c := range cells {
-				infos = append(infos, CellInfo{c.Name(), c.Hash(), c.Config})
+				info := CellInfo{Name: c.Name(), Hash: c.Hash(), Config: c.Config}
+				if s.FLOPs != nil {
+					info.FLOPs = s.FLOPs(c)
+				}
+				infos = append(infos, info)
 			}
 			return infos, err
 		},

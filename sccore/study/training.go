@@ -42,9 +42,9 @@ func Train[M any, C comparable, D Data](r *Run[C, D], loop *train.Loop[M]) error
 		}[phase])
 	}
 	if trainer, ok := loop.Trainer.(measured); ok {
-		before, gpu, devices := trainer.Usage(), gpuModel(), backend.Devices(r.Backend())
+		before, gpu, devices := trainer.Usage(), GPUModel(), backend.Devices(r.Backend())
 		r.efficiency = func() Efficiency {
-			return efficiencyOf(trainer.Usage().Since(before), trainer.Workload(), gpu, devices)
+			return EfficiencyOf(trainer.Usage().Since(before), trainer.Workload(), gpu, devices)
 		}
 		defer func() {
 			last := r.efficiency()
@@ -115,30 +115,40 @@ type Efficiency struct {
 	CompileSeconds  float64 `json:"compile_seconds,omitzero"`
 }
 
-// peak is a GPU's dense peak in FLOP/s, without sparsity, by NVIDIA's data sheets.
-type peak struct {
-	model          string // As the driver names it, or how that begins.
-	bfloat16, tf32 float64
+// Peak is what a GPU does at most by NVIDIA's data sheets: dense products in FLOP/s, without sparsity, and the bytes of its memory a second.
+type Peak struct {
+	Model                     string // As the driver names it, or how that begins.
+	BFloat16, TF32, Bandwidth float64
 }
 
 // peaks are those of usual GPUs. Longer names come first.
-var peaks = []peak{
-	{"NVIDIA H200 NVL", 835.5e12, 417.5e12}, {"NVIDIA H200", 989.5e12, 494.5e12},
-	{"NVIDIA H100 NVL", 835.5e12, 417.5e12}, {"NVIDIA H100 PCIe", 756e12, 378e12}, {"NVIDIA H100", 989.5e12, 494.5e12},
-	{"NVIDIA A100", 312e12, 156e12}, {"NVIDIA L40S", 362e12, 183e12},
+var peaks = []Peak{
+	{"NVIDIA H200 NVL", 835.5e12, 417.5e12, 4.8e12}, {"NVIDIA H200", 989.5e12, 494.5e12, 4.8e12},
+	{"NVIDIA H100 NVL", 835.5e12, 417.5e12, 3.9e12}, {"NVIDIA H100 PCIe", 756e12, 378e12, 2.0e12}, {"NVIDIA H100", 989.5e12, 494.5e12, 3.35e12},
+	{"NVIDIA A100", 312e12, 156e12, 2.039e12}, {"NVIDIA L40S", 362e12, 183e12, 0.864e12},
 }
 
-// peakOf is the dense peak of a GPU, 0 if it is not in the table.
-func peakOf(model string, bfloat16 bool) float64 {
+// PeakOf is the peak of a GPU, all 0 if it is not in the table.
+func PeakOf(model string) Peak {
 	for _, p := range peaks {
-		if strings.HasPrefix(model, p.model) {
-			if bfloat16 {
-				return p.bfloat16
-			}
-			return p.tf32
+		if strings.HasPrefix(model, p.Model) {
+			return p
 		}
 	}
-	return 0
+	return Peak{}
+}
+
+// Dense is the peak of products in bfloat16, or of float32 in TF32, in FLOP/s.
+func (p Peak) Dense(bfloat16 bool) float64 {
+	if bfloat16 {
+		return p.BFloat16
+	}
+	return p.TF32
+}
+
+// Roof is a lower bound in seconds on the time of a launch that moves so many bytes and computes so many FLOP of products.
+func (p Peak) Roof(bytes, flop float64, bfloat16 bool) float64 {
+	return max(bytes/p.Bandwidth, flop/p.Dense(bfloat16))
 }
 
 // measured is a trainer that says where its time went.
@@ -147,8 +157,8 @@ type measured interface {
 	Workload() train.Workload
 }
 
-// efficiencyOf computes the efficiency of a run of steps on so many GPUs of the given model, which is empty for other devices.
-func efficiencyOf(u train.Usage, w train.Workload, gpu string, devices int) Efficiency {
+// EfficiencyOf computes the efficiency of a run of steps on so many GPUs of the given model, which is empty for other devices.
+func EfficiencyOf(u train.Usage, w train.Workload, gpu string, devices int) Efficiency {
 	e := Efficiency{Device: gpu, Devices: devices, PeakMemory: peakMemory(), CompileSeconds: u.Compiling.Seconds()}
 	if w.Images > 0 {
 		e.FLOPPerImage = w.FLOPs / float64(w.Images)
@@ -156,7 +166,7 @@ func efficiencyOf(u train.Usage, w train.Workload, gpu string, devices int) Effi
 	if seconds := u.Stepping.Seconds(); seconds > 0 {
 		e.ImagesPerSecond, e.WaitingShare = float64(u.Steps*w.Images)/seconds, u.Waiting.Seconds()/seconds
 	}
-	if most := peakOf(gpu, w.BFloat16); most > 0 {
+	if most := PeakOf(gpu).Dense(w.BFloat16); most > 0 {
 		e.Utilisation = e.ImagesPerSecond * e.FLOPPerImage / most / float64(devices)
 	}
 	return e
@@ -189,8 +199,8 @@ func peakMemory() int64 {
 	return used.Maxrss << 10
 }
 
-// gpuModel is the model of the GPU that computes, empty if none does.
-func gpuModel() string {
+// GPUModel is the model of the GPU that computes, empty if none does.
+func GPUModel() string {
 	if !strings.Contains(backend.Name(), "cuda") {
 		return ""
 	}

@@ -38,6 +38,7 @@ type Trainer[M any] struct {
 	step    *Program
 	update  *Program       // The update after a batch in parts, else nil.
 	reports [2][]Report[M] // Of step and update.
+	flop    [2]float64     // Of the products in their graphs.
 	feed    feed
 
 	begun bool
@@ -65,10 +66,10 @@ func New[M any](b compute.Backend, task Task[M]) (*Trainer[M], error) {
 	began := time.Now()
 	err := try(func() (err error) {
 		schedule := Input{Shape: shapes.Make(dtypes.Float32, len(task.Schedule(0)))}
-		if t.step, err = NewProgram(b, t.store, inPlace(t.stepGraph), append(slices.Clone(task.Inputs), schedule)); err != nil || t.parts == 1 {
+		if t.step, err = NewProgram(b, t.store, inPlace(&t.flop[0], t.stepGraph), append(slices.Clone(task.Inputs), schedule)); err != nil || t.parts == 1 {
 			return err
 		}
-		t.update, err = NewProgram(b, t.store, inPlace(t.updateGraph), []Input{schedule})
+		t.update, err = NewProgram(b, t.store, inPlace(&t.flop[1], t.updateGraph), []Input{schedule})
 		return err
 	})
 	if err != nil {
@@ -226,6 +227,12 @@ func (t *Trainer[M]) Step(ctx context.Context) (metrics M, err error) {
 	return metrics, nil
 }
 
+// Take is [Trainer.Step] without its report.
+func (t *Trainer[M]) Take(ctx context.Context) error {
+	_, err := t.Step(ctx)
+	return err
+}
+
 // run executes a program and reads its reports. diverged is the first one that shows so.
 func (t *Trainer[M]) run(program *Program, inputs []any, reports []Report[M], at At, metrics *M, diverged *string) error {
 	return program.Call(inputs, func(outputs []*tensors.Tensor) {
@@ -240,6 +247,24 @@ func (t *Trainer[M]) Usage() Usage { return t.usage }
 
 // Workload is what a step computes.
 func (t *Trainer[M]) Workload() Workload { return t.task.Workload }
+
+// Products is the number of floating-point operations of the products in the graphs of a step, see the function [Products]. It has what the workload leaves out,
+// such as what is computed twice to save memory.
+func (t *Trainer[M]) Products() float64 { return float64(t.parts)*t.flop[0] + t.flop[1] }
+
+// Read makes n parts of batches, from the first of a run on, moves them to the devices and frees them. It measures what steps would wait for, and takes none.
+func (t *Trainer[M]) Read(ctx context.Context, n int) error {
+	for batch, err := range t.task.Batches(ctx, t.at.Seed, 0) {
+		if err == nil {
+			err = t.upload(batch.Inputs)
+		}
+		Free(batch.Inputs)
+		if n--; err != nil || n <= 0 {
+			return err
+		}
+	}
+	return nil
+}
 
 // Execute runs a graph, passes its outputs to read and frees them.
 func Execute(exec *model.Exec, inputs []any, read func(outputs []*tensors.Tensor)) error {

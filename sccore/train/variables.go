@@ -1,6 +1,7 @@
 package train
 
 import (
+	"slices"
 	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph" //nolint
@@ -109,20 +110,22 @@ func UpdateEMA(online, target *model.Scope, beta *Node) {
 }
 
 // inPlace makes the new values of variables take the memory of the old ones, so that a step holds weights and optimizer state once and copies
-// neither. [model.Exec] gives the old values away and puts the new ones before a graph's own results, in the store's order.
-func inPlace(graph func(scope *model.Scope, inputs []*Node) []*Node) func(scope *model.Scope, inputs []*Node) []*Node {
+// neither. It also counts the graph's FLOP. [model.Exec] gives the old values away and puts the new ones before a graph's own results, in the store's order.
+func inPlace(flop *float64, graph func(scope *model.Scope, inputs []*Node) []*Node) func(scope *model.Scope, inputs []*Node) []*Node {
 	return func(scope *model.Scope, inputs []*Node) []*Node {
 		results := graph(scope, inputs)
-		g, changed := results[0].Graph(), 0
+		g, changed, roots := results[0].Graph(), 0, slices.Clone(results)
 		for variable := range scope.Store().IterVariables() {
 			if !variable.ChangedInGraph(g) {
 				continue
 			}
+			roots = append(roots, variable.NodeValue(g))
 			if parameter := g.GetParameterByName(variable.Path()); parameter != nil {
 				backend.Alias(InternalBackendOutputs(parameter)[0], changed)
 			}
 			changed++
 		}
+		*flop = Products(roots...)
 		return results
 	}
 }

@@ -56,6 +56,10 @@ func Install(plugin, device string) error {
 	return nil
 }
 
+// DeviceMemory is the most bytes that were in use on the first device of the client that has compiled last, which must be open; 0 if its plugin does not say, as
+// that of CPUs, or if the cache is off.
+func DeviceMemory() int64 { return int64(C.semcon_peak_memory()) }
+
 // semconCompile stands in the place of PJRT_Client_Compile.
 //
 //export semconCompile

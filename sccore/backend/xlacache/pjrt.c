@@ -5,9 +5,10 @@
 #include <string.h>
 #include "_cgo_export.h"
 
-enum { error_destroy = 0, platform_version = 14, client_compile = 20, executable_destroy = 40, executable_serialize = 49, loaded_executable = 51, deserialize_and_load = 56 };
+enum { error_destroy = 0, platform_version = 14, addressable_devices = 16, client_compile = 20, memory_stats = 34, executable_destroy = 40, executable_serialize = 49, loaded_executable = 51, deserialize_and_load = 56 };
 
 static semcon_api *plugin; // The plugin's own table.
+static semcon_client *last; // The client that has compiled last.
 
 // call calls a function of the plugin that takes one structure, and drops its error. It reports success.
 static int call(int function, void *args) {
@@ -55,6 +56,7 @@ char *semcon_version(semcon_client *client, size_t *size) {
 		const char *version;
 		size_t size;
 	} args = {sizeof args, NULL, client, NULL, 0};
+	last = client;
 	*size = call(platform_version, &args) ? args.size : 0;
 	return (char *)args.version;
 }
@@ -102,4 +104,26 @@ void semcon_serialize(semcon_loaded *loaded, const char *key) {
 		semcon_executable *executable;
 	} destroyed = {sizeof destroyed, NULL, got.executable};
 	call(executable_destroy, &destroyed);
+}
+
+int64_t semcon_peak_memory(void) {
+	struct {
+		size_t struct_size;
+		void *extensions;
+		semcon_client *client;
+		void **devices;
+		size_t count;
+	} found = {sizeof found, NULL, last, NULL, 0};
+	struct {
+		size_t struct_size;
+		void *extensions, *device;
+		int64_t in_use, peak;
+		bool has_peak;
+		int64_t more[64]; // Of what later versions add.
+	} memory = {sizeof memory, NULL, NULL, 0, 0, false, {0}};
+	if (!last || !call(addressable_devices, &found) || found.count == 0) {
+		return 0;
+	}
+	memory.device = found.devices[0];
+	return call(memory_stats, &memory) && memory.has_peak ? memory.peak : 0;
 }

@@ -2,7 +2,9 @@
 // of version 0.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct semcon_error semcon_error;
 typedef struct semcon_client semcon_client;
@@ -52,3 +54,6 @@ semcon_loaded *semcon_deserialize(semcon_client *client, const char *bytes, size
 
 // semcon_serialize serializes a program, and calls semconStore with the bytes. It does nothing if the plugin cannot.
 void semcon_serialize(semcon_loaded *loaded, const char *key);
+
+// semcon_peak_memory returns the most bytes that were in use on the first device of the client that has compiled last, or 0 if the plugin does not say.
+int64_t semcon_peak_memory(void);

@@ -119,6 +119,7 @@ var Study = maintable.Spec(study.Spec[maintable.Config, maintable.Data]{
 	},
 	Numbers:   func(d maintable.Data, c study.Cell[maintable.Config]) []study.Number { return d.Numbers(rowOf(c)) },
 	Steps:     training.Steps,
+	FLOPs:     training.FLOPs,
 	NewWorker: training.NewWorker,
 	Shares:    training.Shares,
 	Needs:     needs,

@@ -216,9 +216,10 @@ func (c Config) training(vit encoder.ViT, classes int) finetune.DetectionTrainin
 	}
 }
 
-// Training is the configuration of the full profile's training on COCO for an encoder.
-func Training(vit encoder.ViT) finetune.DetectionTraining {
-	return profileConfig(study.Full, "coco").training(vit, 80)
+// Training is the configuration of a profile's training on a dataset of so many classes, of an encoder, with the assignments of --set.
+func Training(profile study.Profile, dataset string, vit encoder.ViT, classes int, set ...string) (finetune.DetectionTraining, error) {
+	c, err := encoders.Configured(profileConfig, nil)(profile, dataset, "", set)
+	return c.training(vit, classes), err
 }
 
 // test measures AP of boxes and of masks, each with COCO's other numbers, and writes the detections and the model.

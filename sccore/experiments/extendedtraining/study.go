@@ -245,7 +245,10 @@ var Study = maintable.Spec(study.Spec[Config, maintable.Data]{
 		}
 		return numbers
 	},
-	Steps:     steps,
+	Steps: steps,
+	FLOPs: func(c study.Cell[Config]) float64 {
+		return float64(steps(maintable.Data{}, c)) * c.Config.Second.FLOPs()
+	}, // The method's, or less.
 	NewWorker: newWorker,
 	Shares:    shares,
 	Needs:     needs,

@@ -25,8 +25,11 @@ import (
 // Name is the experiment's name.
 const Name = "fine-tune"
 
-// realDatasets are the paper's in its order, and two more.
-var realDatasets = []string{"ade20k", "cityscapes", "coco", "voc2012", "camvid"}
+// RealDatasets are the names of the paper's datasets in its order, and of two more.
+var RealDatasets = []string{"ade20k", "cityscapes", "coco", "voc2012", "camvid"}
+
+// config returns a profile's configuration on a dataset with a head, with the assignments of --set.
+var config = encoders.PerHead(RealDatasets, []string{finetune.UPerNet, finetune.FPN}, profileConfig, nil)
 
 type run = study.Run[Config, evaluation.Data]
 
@@ -49,12 +52,12 @@ var Study = encoders.Tuning[Config, evaluation.Data, finetune.SegmentationTraini
 		Table:    "semantic_seg_ft",
 		Seeds:    map[study.Profile]int{study.Smoke: 1, study.Full: 1},
 		Variants: []string{finetune.UPerNet, finetune.FPN},
-		Config:   encoders.PerHead(realDatasets, []string{finetune.UPerNet, finetune.FPN}, profileConfig, nil),
+		Config:   config,
 	},
 	Sources: encoders.Sources[evaluation.Data]{
 		Needed: "ADE20k, Cityscapes, COCO, PASCAL VOC or CamVid (\"semcon data\" lists what there is)",
 		None:   "none of ADE20k, Cityscapes, COCO, PASCAL VOC and CamVid is",
-		Names:  realDatasets,
+		Names:  RealDatasets,
 		Row:    "dino-s16",
 		Open: func(dir, dataset string) (evaluation.Data, error) {
 			return evaluation.Source{Dir: dir, Dataset: dataset}.Segmentation(datasets.Train, datasets.Test)
@@ -173,9 +176,11 @@ func (c Config) training(vit encoder.ViT, classes int) finetune.SegmentationTrai
 	return finetune.SegmentationTraining{Training: c.Training(), Segmenter: segmenter, Transform: c.Augmentation}
 }
 
-// Training is the configuration of the full profile's training on ADE20k for an encoder and a head, [finetune.UPerNet] or [finetune.FPN].
-func Training(vit encoder.ViT, head string) finetune.SegmentationTraining {
-	return profileConfig(study.Full, "ade20k", head).training(vit, 150)
+// Training is the configuration of a profile's training on a dataset of so many classes, of an encoder and a head, [finetune.UPerNet] or [finetune.FPN], with the
+// assignments of --set.
+func Training(profile study.Profile, dataset, head string, vit encoder.ViT, classes int, set ...string) (finetune.SegmentationTraining, error) {
+	c, err := config(profile, dataset, head, set)
+	return c.training(vit, classes), err
 }
 
 // test measures mIoU on the test images and writes the model.

@@ -134,6 +134,7 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 		return numbers
 	},
 	Steps:     training.Steps,
+	FLOPs:     training.FLOPs,
 	NewWorker: training.NewWorker,
 	Shares:    training.Shares,
 	Needs: func(c study.Cell[recipe.Config]) []study.Cell[recipe.Config] {

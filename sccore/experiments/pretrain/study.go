@@ -81,6 +81,12 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 		}
 		return steps
 	},
+	FLOPs: func(c study.Cell[recipe.Config]) (flops float64) {
+		for _, stage := range stagesOf(c.Config) {
+			flops += stage.FLOPs()
+		}
+		return flops
+	},
 	NewWorker:     newWorker,
 	ProfileConfig: recipe.Defaults,
 	Tables:        func(r study.Results) []figures.Table { return []figures.Table{table(r)} },

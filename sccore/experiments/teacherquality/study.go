@@ -64,6 +64,7 @@ var Study = study.Spec[Config, data]{
 		return []study.Number{{Row: c.Config.row(), Column: recipe.ColumnMIoU}}
 	},
 	Steps:     func(_ data, c study.Cell[Config]) int { return stage(c).Steps() },
+	FLOPs:     func(c study.Cell[Config]) float64 { return stage(c).FLOPs() },
 	NewWorker: newWorker,
 	Shares:    func(c study.Cell[Config]) string { return stage(c).Name },
 	Needs:     needs,

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/semcon/semcon/internal/steps"
+	"github.com/semcon/semcon/internal/usage"
+	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/backend/xlacache"
+	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/semcon/semcon/sccore/finetune"
+	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/study"
+	"github.com/spf13/cobra"
+)
+
+// benchmark is what "semcon bench" says of a machine.
+type benchmark struct {
+	Engine   string            `json:"engine"`
+	Device   string            `json:"device"`
+	Devices  int               `json:"devices"`
+	Profile  study.Profile     `json:"profile"`
+	Versions map[string]string `json:"versions"`
+	Peak     float64           `json:"peak_flop_per_second"` // Of a device, dense products.
+	PeakFrom string            `json:"peak_from"`
+	Steps    []benchStep       `json:"steps"`
+	Full     []benchProfile    `json:"full_profiles"`
+}
+
+// benchStep is what it says of a training step. Compiling is that of an empty cache, with the building of the graph.
+type benchStep struct {
+	Step           string  `json:"step"`
+	Batch          int     `json:"batch"`
+	BF16           bool    `json:"bf16"`
+	SecondsPerStep float64 `json:"seconds_per_step"`
+	study.Efficiency
+	FLOPPerStep    float64 `json:"flop_per_step"` // Of the products in the graph.
+	FLOPPerSecond  float64 `json:"flop_per_second"`
+	DeviceMemory   int64   `json:"peak_device_memory_bytes,omitzero"` // Of the process so far.
+	CachedSeconds  float64 `json:"compile_seconds_cached,omitzero"`
+	InputPerSecond float64 `json:"input_images_per_second"`
+	Input          string  `json:"input"`
+	H200           float64 `json:"images_per_second_of_h200_at_most,omitzero"`
+	H100           float64 `json:"images_per_second_of_h100_at_most,omitzero"`
+}
+
+// benchProfile is how long the trainings of an experiment's full profile would take, by their FLOP and the rate of a measured step. Evaluations come on top.
+type benchProfile struct {
+	Experiment string  `json:"experiment"`
+	Per        string  `json:"per,omitzero"`
+	FLOP       float64 `json:"flop,omitzero"`
+	Seconds    float64 `json:"seconds,omitzero"` // 0 for experiments that train nothing that was measured.
+	Cost       string  `json:"cost"`             // As "semcon list" has it.
+}
+
+// benchSteps are the names of steps on the command line, which are those of experiments, and in package steps.
+var benchSteps = [][2]string{{"pretrain", steps.Pretrain}, {"fine-tune", finetune.UPerNet}, {"detection", steps.Detection}}
+
+// benchTime bounds the time of the steps of a kind.
+const benchTime = 40 * time.Second
+
+func benchVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "bench", Short: "measure this machine: training steps, their input, memory and compilation, and how long full profiles would take", Args: noNames,
+		Example: "semcon bench\nsemcon bench --step pretrain --profile full --batch 256 --bf16 --format json",
+	}
+	o, flags := steps.Options{}, c.Flags()
+	profileFlag(c, &o.Profile, "of the steps")
+	flags.StringVar(&o.Data, "data", "", "`FOLDER` of ImageNet and COCO to pretrain on; by default images are drawn, as for the other steps")
+	step := choiceFlag(c, "step", "`STEP`: pretrain, fine-tune (with UPerNet), detection, or all", "all", benchSteps[0][0], benchSteps[1][0], benchSteps[2][0])
+	batch := flags.Int("batch", 0, "`NUMBER` of images in a step, computed at once; by default as the profile has it")
+	bf16 := flags.Bool("bf16", false, "compute in bfloat16, of fine-tuning and detection the encoder")
+	devices := flags.Int("devices", 1, "`NUMBER` of devices of this host that share each batch")
+	count := flags.Int("steps", 10, "`NUMBER` of steps that are measured of each kind; fewer where they take more than "+benchTime.String())
+	format := formatFlag(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		for name, number := range map[string]int{"batch": *batch, "steps": *count} {
+			if number < 1 && flags.Changed(name) {
+				return usagef("--%s %d is not positive", name, number)
+			}
+		}
+		check(requireFolder("data", o.Data))
+		work := must(os.MkdirTemp("", "semcon-bench-"))
+		defer os.RemoveAll(work)
+		if xlacache.Dir() != "" {
+			check(os.Setenv(xlacache.EnvVar, filepath.Join(work, "xla"))) // An empty cache.
+		}
+		b := must(openDevices(*devices, 0))
+		announceEngine(os.Stderr, *devices)
+		m := benchmark{Engine: backend.Engine(), Device: cmp.Or(study.GPUModel(), fmt.Sprintf("%d %s cores", runtime.NumCPU(), runtime.GOARCH)), Devices: *devices, Profile: o.Profile, Versions: backend.Versions()}
+		m.Peak, m.PeakFrom = densePeak(b, *bf16)
+		for _, names := range benchSteps {
+			if *step != "all" && *step != names[0] {
+				continue
+			}
+			o.Folder, o.Set = filepath.Join(work, "images"), []string{fmt.Sprintf("bf16=%t", *bf16)}
+			if *batch > 0 {
+				parts := map[bool]string{true: "accumulate=1", false: "parts=1"}[names[1] == steps.Pretrain]
+				o.Set = append(o.Set, fmt.Sprintf("batch=%d", *batch), parts)
+			}
+			s := must(steps.Of(names[1], o))
+			measured := measureStep(c.Context(), b, names[0], s, *count)
+			if m.Peak > 0 {
+				measured.Utilisation = measured.ImagesPerSecond * measured.FLOPPerImage / m.Peak / float64(*devices)
+			}
+			if o.Profile == study.Full {
+				measured.H200, measured.H100 = steps.Roofs(names[1], s)
+			}
+			m.Steps = append(m.Steps, measured)
+		}
+		m.Full = fullProfiles(work, m.Steps)
+		return printAs(*format, m.text(), m)
+	}
+	return c
+}
+
+// measureStep compiles a step, takes so many steps after a first one, makes their input alone, and compiles again, from the cache. It ends the verb with an error.
+func measureStep(ctx context.Context, b compute.Backend, name string, s steps.Step, count int) benchStep {
+	bar, m := progress.New(os.Stderr, name, count+1), benchStep{Step: name, Batch: s.Batch, BF16: s.BF16, Input: s.Input}
+	defer bar.Close()
+	bar.Phase(progress.Compiling)
+	peak := usage.PeakResident(func() {
+		t := must(s.New(b))
+		defer t.Close()
+		check(t.Begin(0))
+		for i, began := 0, time.Now(); i <= count && (i < 2 || time.Since(began) < benchTime); i++ {
+			check(t.Take(ctx))
+			if bar.Set(i+1, ""); i == 0 {
+				bar.Phase(progress.Training)
+				began = time.Now()
+			}
+		}
+		used := t.Usage()
+		m.Efficiency, m.FLOPPerStep = study.EfficiencyOf(used, t.Workload(), study.GPUModel(), backend.Devices(b)), t.Products()
+		m.DeviceMemory, m.SecondsPerStep = xlacache.DeviceMemory(), used.Stepping.Seconds()/float64(used.Steps)
+		m.FLOPPerSecond = m.FLOPPerStep / m.SecondsPerStep
+		bar.Phase("reading")
+		read, began := 0, time.Now()
+		for ; read == 0 || read < count && time.Since(began) < benchTime/4; read++ {
+			check(t.Read(ctx, s.Batch/s.Images))
+		}
+		m.InputPerSecond = float64(read*s.Batch) / time.Since(began).Seconds()
+	})
+	if m.PeakMemory = cmp.Or(peak, m.PeakMemory); xlacache.Dir() != "" && !backend.IsGo() {
+		bar.Phase("compiling again")
+		t := must(s.New(b))
+		m.CachedSeconds = t.Usage().Compiling.Seconds()
+		t.Close()
+	}
+	return m
+}
+
+// densePeak is the dense peak of a device in FLOP/s: of a GPU by its data sheet, 0 if that is unknown, and of processors the rate of large products.
+func densePeak(b compute.Backend, bfloat16 bool) (flops float64, from string) {
+	if gpu := study.GPUModel(); gpu != "" {
+		return study.PeakOf(gpu).Dense(bfloat16), "data sheet"
+	}
+	side, dtype := 1024, map[bool]dtypes.DType{true: dtypes.BFloat16, false: dtypes.Float32}[bfloat16]
+	if backend.IsGo() {
+		side = 256
+	}
+	const repeats = 8
+	products := graph.MustNewExec(b, func(g *graph.Graph) *graph.Node {
+		x := graph.MulScalar(graph.IotaFull(g, shapes.Make(dtype, side, side)), 1e-9)
+		for range repeats {
+			x = graph.AddScalar(graph.Dot(x, x).Product(), 1e-3)
+		}
+		return graph.ReduceAllMax(x)
+	})
+	defer products.Finalize()
+	best := time.Hour
+	for range 5 { // The first one compiles.
+		began := time.Now()
+		products.MustCall1().MustFinalizeAll()
+		best = min(best, time.Since(began))
+	}
+	return float64(repeats*2*side*side*side) / best.Seconds(), fmt.Sprintf("measured: products of %d² in %s", side, dtype)
+}
+
+// fullProfiles says how long the full profiles would take at the rates of measured steps. work is a folder without records.
+func fullProfiles(work string, measured []benchStep) (all []benchProfile) {
+	rates := map[string]float64{}
+	for _, m := range measured {
+		rates[m.Step] = m.ImagesPerSecond * m.FLOPPerImage
+	}
+	const file = "=" + os.DevNull // Full profiles of photographs start from files, which nobody reads here.
+	starts := map[string][]string{
+		"pretrain": {"init" + file}, "ablation": {"init" + file}, "extended-training": {"dino.weights" + file, "ibot.weights" + file, "mugs.weights" + file},
+	}
+	tuned := map[string][]string{"fine-tune": {finetune.UPerNet, finetune.FPN}, "detection": {steps.Detection}}
+	for _, e := range experiments.All() {
+		p, rate, dataset := benchProfile{Experiment: e.Name, Cost: e.Cost[study.Full]}, rates["pretrain"], "synthetic"
+		if starts[e.Name] != nil {
+			dataset = "images"
+		}
+		for _, name := range tuned[e.Name] {
+			rate, p.Per = rates[e.Name], "encoder and dataset"
+			p.FLOP += must(steps.Of(name, steps.Options{Profile: study.Full})).FLOPs
+		}
+		cells, _ := e.Cells(study.Options{Profile: study.Full, Out: work, Set: starts[e.Name]}, dataset) // An experiment without training may want data.
+		for _, cell := range cells {
+			p.FLOP += cell.FLOPs
+		}
+		if rate > 0 {
+			p.Seconds = p.FLOP / rate
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// text is the benchmark for people.
+func (m benchmark) text() string {
+	text := fmt.Sprintf("%s: at most %.4g TFLOP/s (%s)\n", m.Device, m.Peak/1e12, m.PeakFrom)
+	optional := func(format string, value float64) string {
+		if value == 0 {
+			return ""
+		}
+		return fmt.Sprintf(format, value)
+	}
+	for _, s := range m.Steps {
+		text += fmt.Sprintf("\n%s, profile %s, batch %d\n  steps     %.3g images/s, %.4g TFLOP/s, %.1f %% model FLOP utilisation, %.1f %% of the time waiting for input%s%s\n",
+			s.Step, m.Profile, s.Batch, s.ImagesPerSecond, s.FLOPPerSecond/1e12, 100*s.Utilisation, 100*s.WaitingShare,
+			optional("; an H200 can have %.4g images/s at most", s.H200), optional(", an H100 %.4g", s.H100))
+		text += fmt.Sprintf("  input     %.4g images/s, %s\n  memory    %.2f GB at most%s\n  compiling %.1f s%s\n", s.InputPerSecond, s.Input,
+			float64(s.PeakMemory)/1e9, optional(", and %.2f GB of the device's", float64(s.DeviceMemory)/1e9), s.CompileSeconds, optional(", from the cache %.1f s", s.CachedSeconds))
+	}
+	text += "\nfull profiles: their trainings at the FLOP/s of these steps, or what \"semcon list\" says\n"
+	for _, p := range m.Full {
+		if p.Seconds > 0 {
+			p.Cost = strings.TrimSuffix(fmt.Sprintf("%.3g hours, %.2g FLOP, per %s", p.Seconds/3600, p.FLOP, p.Per), ", per ")
+		}
+		text += fmt.Sprintf("  %-17s %s\n", p.Experiment, p.Cost)
+	}
+	return text
+}

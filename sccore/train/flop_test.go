@@ -1,0 +1,41 @@
+package train_test
+
+import (
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/train"
+)
+
+// TestProductsByHand counts a product, its gradients, and a convolution.
+func TestProductsByHand(t *testing.T) {
+	var product, withGradients, convolution float64
+	exec := MustNewExec(testbackend.Go(t), func(a, b, image, kernel *Node) []*Node {
+		y := Einsum("bij,bjk->bik", a, b) // [2, 3, 5] and [2, 5, 7].
+		product = train.Products(y)
+		gradients := Gradient(ReduceAllSum(y), a, b)
+		withGradients = train.Products(append(gradients, y)...)
+		convolution = train.Products(Convolve(image, kernel).NoPadding().Done()) // [1, 8, 8, 3] and [3, 3, 3, 4], which make [1, 6, 6, 4].
+		return gradients
+	})
+	exec.MustCall(make3(2, 3, 5), make3(2, 5, 7), [][][][]float32{make3(8, 8, 3)}, [][][][]float32{make3(3, 3, 4), make3(3, 3, 4), make3(3, 3, 4)})
+	const one = 2 * 2 * 3 * 5 * 7
+	if product != one || withGradients != 3*one {
+		t.Errorf("%g FLOP of a product, with gradients %g, want %d and %d", product, withGradients, one, 3*one)
+	}
+	if want := 2 * 6 * 6 * 4 * 3 * 3 * 3.0; convolution != want {
+		t.Errorf("%g FLOP of a convolution, want %g", convolution, want)
+	}
+}
+
+// make3 makes an array of zeros.
+func make3(a, b, c int) [][][]float32 {
+	all := make([][][]float32, a)
+	for i := range all {
+		for range b {
+			all[i] = append(all[i], make([]float32, c))
+		}
+	}
+	return all
+}

@@ -3,10 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,17 +43,15 @@ type benchmark struct {
 
 // benchStep is what it says of a training step. Compiling is that of an empty cache, with the building of the graph.
 type benchStep struct {
-	Step           string  `json:"step"`
-	Batch          int     `json:"batch"`
-	BF16           bool    `json:"bf16"`
-	SecondsPerStep float64 `json:"seconds_per_step"`
+	Step  string `json:"step"`
+	Batch int    `json:"batch"`
+	BF16  bool   `json:"bf16"`
 	study.Efficiency
 	FLOPPerStep    float64 `json:"flop_per_step"` // Of the products in the graph.
 	FLOPPerSecond  float64 `json:"flop_per_second"`
 	DeviceMemory   int64   `json:"peak_device_memory_bytes,omitzero"` // Of the process so far.
 	CachedSeconds  float64 `json:"compile_seconds_cached,omitzero"`
 	InputPerSecond float64 `json:"input_images_per_second"`
-	Input          string  `json:"input"`
 	H200           float64 `json:"images_per_second_of_h200_at_most,omitzero"`
 	H100           float64 `json:"images_per_second_of_h100_at_most,omitzero"`
 }
@@ -58,7 +59,7 @@ type benchStep struct {
 // benchProfile is how long the trainings of an experiment's full profile would take, by their FLOP and the rate of a measured step. Evaluations come on top.
 type benchProfile struct {
 	Experiment string  `json:"experiment"`
-	Per        string  `json:"per,omitzero"`
+	Per        string  `json:"per,omitzero"` // " per encoder and dataset", or nothing.
 	FLOP       float64 `json:"flop,omitzero"`
 	Seconds    float64 `json:"seconds,omitzero"` // 0 for experiments that train nothing that was measured.
 	Cost       string  `json:"cost"`             // As "semcon list" has it.
@@ -127,7 +128,7 @@ func benchVerb() *cobra.Command {
 
 // measureStep compiles a step, takes so many steps after a first one, makes their input alone, and compiles again, from the cache. It ends the verb with an error.
 func measureStep(ctx context.Context, b compute.Backend, name string, s steps.Step, count int) benchStep {
-	bar, m := progress.New(os.Stderr, name, count+1), benchStep{Step: name, Batch: s.Batch, BF16: s.BF16, Input: s.Input}
+	bar, m := progress.New(os.Stderr, name, count+1), benchStep{Step: name, Batch: s.Batch, BF16: s.BF16}
 	defer bar.Close()
 	bar.Phase(progress.Compiling)
 	peak := usage.PeakResident(func() {
@@ -143,8 +144,7 @@ func measureStep(ctx context.Context, b compute.Backend, name string, s steps.St
 		}
 		used := t.Usage()
 		m.Efficiency, m.FLOPPerStep = study.EfficiencyOf(used, t.Workload(), study.GPUModel(), backend.Devices(b)), t.Products()
-		m.DeviceMemory, m.SecondsPerStep = xlacache.DeviceMemory(), used.Stepping.Seconds()/float64(used.Steps)
-		m.FLOPPerSecond = m.FLOPPerStep / m.SecondsPerStep
+		m.DeviceMemory, m.FLOPPerSecond = xlacache.DeviceMemory(), m.FLOPPerStep*float64(used.Steps)/used.Stepping.Seconds()
 		bar.Phase("reading")
 		read, began := 0, time.Now()
 		for ; read == 0 || read < count && time.Since(began) < benchTime/4; read++ {
@@ -164,7 +164,8 @@ func measureStep(ctx context.Context, b compute.Backend, name string, s steps.St
 // densePeak is the dense peak of a device in FLOP/s: of a GPU by its data sheet, 0 if that is unknown, and of processors the rate of large products.
 func densePeak(b compute.Backend, bfloat16 bool) (flops float64, from string) {
 	if gpu := study.GPUModel(); gpu != "" {
-		return study.PeakOf(gpu).Dense(bfloat16), "data sheet"
+		flops, _ = study.PeakOf(gpu, bfloat16)
+		return flops, "data sheet"
 	}
 	side, dtype := 1024, map[bool]dtypes.DType{true: dtypes.BFloat16, false: dtypes.Float32}[bfloat16]
 	if backend.IsGo() {
@@ -200,14 +201,12 @@ func fullProfiles(work string, measured []benchStep) (all []benchProfile) {
 	}
 	tuned := map[string][]string{"fine-tune": {finetune.UPerNet, finetune.FPN}, "detection": {steps.Detection}}
 	for _, e := range experiments.All() {
-		p, rate, dataset := benchProfile{Experiment: e.Name, Cost: e.Cost[study.Full]}, rates["pretrain"], "synthetic"
-		if starts[e.Name] != nil {
-			dataset = "images"
-		}
+		p, rate := benchProfile{Experiment: e.Name, Cost: e.Cost[study.Full]}, rates["pretrain"]
 		for _, name := range tuned[e.Name] {
-			rate, p.Per = rates[e.Name], "encoder and dataset"
+			rate, p.Per = rates[e.Name], " per encoder and dataset"
 			p.FLOP += must(steps.Of(name, steps.Options{Profile: study.Full})).FLOPs
 		}
+		dataset := map[bool]string{true: "images", false: "synthetic"}[starts[e.Name] != nil]
 		cells, _ := e.Cells(study.Options{Profile: study.Full, Out: work, Set: starts[e.Name]}, dataset) // An experiment without training may want data.
 		for _, cell := range cells {
 			p.FLOP += cell.FLOPs
@@ -220,26 +219,25 @@ func fullProfiles(work string, measured []benchStep) (all []benchProfile) {
 	return all
 }
 
-// text is the benchmark for people.
+// text is the benchmark for people: of steps what JSON has, with its names.
 func (m benchmark) text() string {
 	text := fmt.Sprintf("%s: at most %.4g TFLOP/s (%s)\n", m.Device, m.Peak/1e12, m.PeakFrom)
-	optional := func(format string, value float64) string {
-		if value == 0 {
-			return ""
-		}
-		return fmt.Sprintf(format, value)
-	}
 	for _, s := range m.Steps {
-		text += fmt.Sprintf("\n%s, profile %s, batch %d\n  steps     %.3g images/s, %.4g TFLOP/s, %.1f %% model FLOP utilisation, %.1f %% of the time waiting for input%s%s\n",
-			s.Step, m.Profile, s.Batch, s.ImagesPerSecond, s.FLOPPerSecond/1e12, 100*s.Utilisation, 100*s.WaitingShare,
-			optional("; an H200 can have %.4g images/s at most", s.H200), optional(", an H100 %.4g", s.H100))
-		text += fmt.Sprintf("  input     %.4g images/s, %s\n  memory    %.2f GB at most%s\n  compiling %.1f s%s\n", s.InputPerSecond, s.Input,
-			float64(s.PeakMemory)/1e9, optional(", and %.2f GB of the device's", float64(s.DeviceMemory)/1e9), s.CompileSeconds, optional(", from the cache %.1f s", s.CachedSeconds))
+		text += "\n" + s.Step + "\n"
+		named, encoded := map[string]any{}, must(json.Marshal(s))
+		check(json.Unmarshal(encoded, &named))
+		for _, name := range slices.Sorted(maps.Keys(named)) {
+			said := fmt.Sprint(named[name])
+			if x, ok := named[name].(float64); ok {
+				said = fmt.Sprintf("%.4g", x)
+			}
+			text += fmt.Sprintf("  %-36s %s\n", strings.ReplaceAll(name, "_", " "), said)
+		}
 	}
 	text += "\nfull profiles: their trainings at the FLOP/s of these steps, or what \"semcon list\" says\n"
 	for _, p := range m.Full {
 		if p.Seconds > 0 {
-			p.Cost = strings.TrimSuffix(fmt.Sprintf("%.3g hours, %.2g FLOP, per %s", p.Seconds/3600, p.FLOP, p.Per), ", per ")
+			p.Cost = fmt.Sprintf("%.3g hours%s, %.2g FLOP", p.Seconds/3600, p.Per, p.FLOP)
 		}
 		text += fmt.Sprintf("  %-17s %s\n", p.Experiment, p.Cost)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // h200 and h100 are the SXM modules. The program that is compiled for the first has the same launches on the second, whose memory is slower.
-var h200, h100 = study.PeakOf("NVIDIA H200"), study.PeakOf("NVIDIA H100")
+const h200, h100 = "NVIDIA H200", "NVIDIA H100"
 
 // figures say what a step takes. A roof is a lower bound on time: for each launch of a kernel the longer of moving its bytes and computing its FLOP.
 type figures struct {
@@ -54,11 +54,10 @@ func (f *figures) read(text string, step steps.Step) error {
 	if err != nil {
 		return err
 	}
-	f.movers = map[string]*mover{}
+	f.Launch, f.BF16, f.movers = step.Images, step.BF16, map[string]*mover{}
 	r := roofline{module: m, figures: f, pairs: step.Pairs}
 	r.walk(m.entry, 1)
-	f.MovedGB, f.TFLOP, f.RoofMS, f.CoTAPMS, f.H100MS = f.MovedGB/1e9, f.TFLOP/1e12, f.RoofMS*1e3, f.CoTAPMS*1e3, f.H100MS*1e3
-	f.Launch, f.BF16 = step.Images, step.BF16
+	f.MovedGB, f.TFLOP, f.RoofMS, f.H100MS, f.CoTAPMS = f.MovedGB/1e9, f.TFLOP/1e12, f.RoofMS*1e3, f.H100MS*1e3, f.CoTAPMS*1e3
 	if f.TFLOP > 0 {
 		f.Float32 /= f.TFLOP * 1e12
 	}
@@ -132,9 +131,9 @@ func (r roofline) walk(computation string, times int) {
 		if isSort(in) || slices.ContainsFunc(r.computations[in.attribute("calls=")], isSort) {
 			moved *= 2 * 4 // The passes of a radix sort, about.
 		}
-		seconds, n, ofPairs := h200.Roof(moved, flop, dtype == "bf16"), float64(times), r.ofPairs(in, shapes)
-		r.H100MS += n * h100.Roof(moved, flop, dtype == "bf16")
+		seconds, n, ofPairs := study.Roof(h200, moved, flop, dtype == "bf16"), float64(times), r.ofPairs(in, shapes)
 		r.Launches, r.MovedGB, r.TFLOP, r.RoofMS = r.Launches+times, r.MovedGB+n*moved, r.TFLOP+n*flop, r.RoofMS+n*seconds
+		r.H100MS += n * study.Roof(h100, moved, flop, dtype == "bf16")
 		if dtype == "f32" {
 			r.Float32 += n * flop
 		}
@@ -225,7 +224,6 @@ func table(out io.Writer, all []figures) {
 	row("roof, ms", "%.1f", func(f figures) any { return f.RoofMS })
 	row("CoTAP's part of it, ms", "%.1f", func(f figures) any { return f.CoTAPMS })
 	row("images/s at most", "%.0f", func(f figures) any { return f.Images })
-	row("roof of an H100, ms", "%.1f", func(f figures) any { return f.H100MS })
 	row("launches", "%d", func(f figures) any { return f.Launches })
 	row("scatters that add in any order", "%d", func(f figures) any { return f.Racing })
 }

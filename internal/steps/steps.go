@@ -46,7 +46,6 @@ type Step struct {
 	BF16   bool    // The encoder computes in bfloat16.
 	Pairs  int     // Patch pairs; 0 without CoTAP.
 	FLOPs  float64 // Of the training of the profile, in products, counted from the configuration.
-	Input  string  // What it reads.
 	New    func(b compute.Backend) (Trainer, error)
 }
 
@@ -76,7 +75,7 @@ func Of(name string, o Options) (Step, error) {
 	case Pretrain:
 		return pretraining(o)
 	case Detection:
-		images := synthetic.Instances(o.drawn(), 64, 1)
+		images := synthetic.Instances(drawn, 64, 1)
 		c, err := detection.Training(o.Profile, objects, vit, max(categories, len(images.Truth.Categories)), o.Set...)
 		return fineTuning(c.Training, c.Detector.ViT, c.FLOPs, err, func(b compute.Backend) (Trainer, error) {
 			t, err := finetune.NewDetectionTrainer(b, c)
@@ -86,7 +85,7 @@ func Of(name string, o Options) (Step, error) {
 			return t, err
 		})
 	case finetune.UPerNet, finetune.FPN:
-		images := synthetic.Segmentation(o.drawn(), 64, 1)
+		images := synthetic.Segmentation(drawn, 64, 1)
 		c, err := finetuning.Training(o.Profile, scenes, name, vit, max(classes, len(images.Classes)), o.Set...)
 		return fineTuning(c.Training, c.Segmenter.ViT, c.FLOPs, err, func(b compute.Backend) (Trainer, error) {
 			t, err := finetune.NewSegmentationTrainer(b, c)
@@ -106,12 +105,11 @@ func fineTuning(c finetune.Training, vit encoder.ViT, forward func() float64, er
 	}
 	return Step{
 		Images: c.Batch / c.Parts, Batch: c.Batch, BF16: vit.ComputeDType.IsHalfPrecision(), FLOPs: 3 * float64(c.Steps*c.Batch) * forward(), New: compile,
-		Input: "drawn images in memory",
 	}, nil
 }
 
-// drawn is the number of drawn images; those of the full profile are large.
-func (o Options) drawn() int { return map[bool]int{true: 16, false: 64}[o.Profile == study.Full] }
+// drawn is the number of drawn images.
+const drawn = 16
 
 // pretraining is the step of the method. In the full profile drawn images have no labels, as photographs.
 func pretraining(o Options) (Step, error) {
@@ -123,7 +121,7 @@ func pretraining(o Options) (Step, error) {
 	if err := settings.Check(*s); err != nil {
 		return Step{}, err
 	}
-	c.Recall, c.Shares, c.Images = recipe.Recall{}, 1, o.drawn()
+	c.Recall, c.Shares, c.Images = recipe.Recall{}, 1, drawn
 	data, err := recipe.Open(study.Options{Profile: o.Profile, Data: o.Data}, c, 0)
 	if err == nil && o.Data == "" && o.Folder != "" {
 		var files *datasets.ImageFolder
@@ -141,7 +139,7 @@ func pretraining(o Options) (Step, error) {
 	data.Train.Neighbours = &knn.Neighbours{K: 1, Indices: make([]int32, data.Train.Objects.Len())}
 	places, launch := s.Views.GlobalCropSize/16, s.Batch/s.AccumulationSteps
 	return Step{
-		Images: launch, Batch: s.Batch, BF16: s.BF16, Pairs: launch * places * places * places * places, FLOPs: recipe.Stage{Config: *s}.FLOPs(), Input: data.Title() + " images",
+		Images: launch, Batch: s.Batch, BF16: s.BF16, Pairs: launch * places * places * places * places, FLOPs: recipe.Stage{Config: *s}.FLOPs(),
 		New: func(b compute.Backend) (Trainer, error) { return sccore.NewTrainer(b, data.Train, *s) },
 	}, nil
 }

@@ -115,40 +115,36 @@ type Efficiency struct {
 	CompileSeconds  float64 `json:"compile_seconds,omitzero"`
 }
 
-// Peak is what a GPU does at most by NVIDIA's data sheets: dense products in FLOP/s, without sparsity, and the bytes of its memory a second.
-type Peak struct {
-	Model                     string // As the driver names it, or how that begins.
-	BFloat16, TF32, Bandwidth float64
+// peak is what a GPU does at most by NVIDIA's data sheets: dense products in FLOP/s, without sparsity, and the bytes of its memory a second.
+type peak struct {
+	model                     string // As the driver names it, or how that begins.
+	bfloat16, tf32, bandwidth float64
 }
 
 // peaks are those of usual GPUs. Longer names come first.
-var peaks = []Peak{
+var peaks = []peak{
 	{"NVIDIA H200 NVL", 835.5e12, 417.5e12, 4.8e12}, {"NVIDIA H200", 989.5e12, 494.5e12, 4.8e12},
 	{"NVIDIA H100 NVL", 835.5e12, 417.5e12, 3.9e12}, {"NVIDIA H100 PCIe", 756e12, 378e12, 2.0e12}, {"NVIDIA H100", 989.5e12, 494.5e12, 3.35e12},
 	{"NVIDIA A100", 312e12, 156e12, 2.039e12}, {"NVIDIA L40S", 362e12, 183e12, 0.864e12},
 }
 
-// PeakOf is the peak of a GPU, all 0 if it is not in the table.
-func PeakOf(model string) Peak {
+// PeakOf is the dense peak of a GPU in FLOP/s, of bfloat16 or TF32, and the bytes of its memory a second; 0 if it is not in the table.
+func PeakOf(model string, bfloat16 bool) (dense, bandwidth float64) {
 	for _, p := range peaks {
-		if strings.HasPrefix(model, p.Model) {
-			return p
+		if strings.HasPrefix(model, p.model) {
+			if bfloat16 {
+				return p.bfloat16, p.bandwidth
+			}
+			return p.tf32, p.bandwidth
 		}
 	}
-	return Peak{}
+	return 0, 0
 }
 
-// Dense is the peak of products in bfloat16, or of float32 in TF32, in FLOP/s.
-func (p Peak) Dense(bfloat16 bool) float64 {
-	if bfloat16 {
-		return p.BFloat16
-	}
-	return p.TF32
-}
-
-// Roof is a lower bound in seconds on the time of a launch that moves so many bytes and computes so many FLOP of products.
-func (p Peak) Roof(bytes, flop float64, bfloat16 bool) float64 {
-	return max(bytes/p.Bandwidth, flop/p.Dense(bfloat16))
+// Roof is a lower bound in seconds on the time of a launch on a GPU of the table, which moves so many bytes and computes so many FLOP of products.
+func Roof(model string, bytes, flop float64, bfloat16 bool) float64 {
+	dense, bandwidth := PeakOf(model, bfloat16)
+	return max(bytes/bandwidth, flop/dense)
 }
 
 // measured is a trainer that says where its time went.
@@ -166,7 +162,7 @@ func EfficiencyOf(u train.Usage, w train.Workload, gpu string, devices int) Effi
 	if seconds := u.Stepping.Seconds(); seconds > 0 {
 		e.ImagesPerSecond, e.WaitingShare = float64(u.Steps*w.Images)/seconds, u.Waiting.Seconds()/seconds
 	}
-	if most := PeakOf(gpu).Dense(w.BFloat16); most > 0 {
+	if most, _ := PeakOf(gpu, w.BFloat16); most > 0 {
 		e.Utilisation = e.ImagesPerSecond * e.FLOPPerImage / most / float64(devices)
 	}
 	return e

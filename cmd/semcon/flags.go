@@ -191,7 +191,7 @@ func printAs(format, text string, result any) error {
 
 // weightsFlag adds the flag of a file of weights.
 func weightsFlag(c *cobra.Command) *string {
-	return c.Flags().String("weights", "", "`FILE` of the weights, .pth or .safetensors")
+	return c.Flags().String("weights", "", "`WEIGHTS`: a file, .pth or .safetensors, a folder with one, or a name of the Hugging Face Hub such as facebook/dino-vits16")
 }
 
 // trainingFlags adds the flags of the verbs that train, and returns the number of devices.

@@ -11,19 +11,23 @@ import (
 
 func importVerb() *cobra.Command {
 	c := &cobra.Command{
-		Use: "import FILE", Short: "read weights (.pth, .safetensors, sharded), report what matches, and write them with official, timm's or transformers' names",
-		Example: "semcon import dino_deitsmall16_pretrain.pth --out weights/dino-s16.safetensors",
+		Use: "import WEIGHTS", Short: "read weights (.pth, .safetensors, sharded), report what matches, and write them with official, timm's or transformers' names",
+		Example: "semcon import dino_deitsmall16_pretrain.pth --out weights/dino-s16.safetensors\nsemcon import facebook/dino-vits16\nsemcon import --list",
 	}
 	choice := addWeightFlags(c)
 	out := c.Flags().String("out", "", "`FILE` to write, .safetensors; without it only the report is printed. FOLDER/model.safetensors gets a config.json beside it")
 	naming := c.Flags().String("naming", string(weights.Timm), "`NAMES` to write: official, timm or transformers")
 	complete(c, "naming", string(weights.Official), string(weights.Timm), string(weights.Transformers))
 	keepHead := c.Flags().Bool("head", false, "also keep the projection head, under \"head.\"; timm then cannot load the file strictly")
-	c.RunE = func(_ *cobra.Command, names []string) error {
+	list := c.Flags().Bool("list", false, "name the published checkpoints of the paper's tables and their successors, where they are, and what was tried of them")
+	c.RunE = func(c *cobra.Command, names []string) error {
 		wanted := weights.Naming(*naming)
 		switch {
-		case len(names) != 1:
-			return usagef("want one file of weights, got %s", listed(names))
+		case *list && len(names) == 0:
+			printPublished()
+			return nil
+		case *list || len(names) != 1:
+			return usagef("want one file of weights, or --list alone; got %s", listed(names))
 		case *out != "" && filepath.Ext(*out) != ".safetensors":
 			return usagef("--out %s does not end with .safetensors", *out)
 		case wanted.Check() != nil:
@@ -36,6 +40,7 @@ func importVerb() *cobra.Command {
 		if *out != "" {
 			check(requireWritableFile("out", *out))
 		}
+		names[0] = must(locate(c, names[0]))
 		v := vitFile{Import: must(choice.read(names[0]))}
 		fmt.Print(v.Import)
 		if *out == "" {

@@ -61,7 +61,7 @@ func newRoot() *cobra.Command {
 			one.Example = "  " + strings.ReplaceAll(one.Example, "\n", "\n  ")
 			run := one.RunE
 			one.RunE = func(c *cobra.Command, args []string) error {
-				return panics.Catch(func() error { return ended(func() error { return run(c, args) }) })
+				return panics.Catch(func() error { return ended(func() error { check(locateWeights(c)); return run(c, args) }) })
 			}
 		}
 		root.AddCommand(c)

@@ -31,7 +31,7 @@ func trainVerb() *cobra.Command {
 		Annotations: map[string]string{kept: "checkpoint kept"},
 	}
 	o, flags := ownimages.Options{}, c.Flags()
-	flags.StringVar(&o.Start.Init, "init", "", "`FILE` of weights to start from, .pth or .safetensors; without it from random weights of vit-tiny")
+	flags.StringVar(&o.Start.Init, "init", "", "`WEIGHTS` to start from: a file, .pth or .safetensors, a folder with one, or a name of the Hugging Face Hub; without it random weights of vit-tiny")
 	flags.StringVar(&o.Folders.Objects, "objects", "", "`FOLDER` of images that show one object each; those of the first folder then count as scenes")
 	flags.StringVar(&o.Out, "out", "", "`FOLDER` for the encoder, its curves and report.html; by default out/train/ and the name of the images' folder")
 	profile := choiceFlag(c, "profile", "`PROFILE`: full, or smoke, which shows in a minute that it works", "full", "smoke")

@@ -23,6 +23,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 	_ "github.com/semcon/semcon/sccore/backend/buffers" // A notebook keeps large buffers between steps.
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/weights/hub"
 )
 
 // Backend returns the backend that computations run on, opened once per cell. Package sccore/backend describes the choice.
@@ -71,8 +72,10 @@ func Out() string {
 	return Must(filepath.Abs(filepath.Join(backend.CheckoutRoot(), "out")))
 }
 
-// Options returns the options of an experiment's runs in a notebook, with settings as "key=value". The same options, given to Load, show these runs.
+// Options returns the options of an experiment's runs in a notebook, with settings as "key=value". The same options, given to Load, show these runs. Weights may have
+// names of the Hugging Face Hub, as [hub.Locate] takes them.
 func Options(settings ...string) study.Options {
+	settings = Must(hub.Settings(Context(), settings, hub.Watch{Bar: Progress, Say: func(line string) { fmt.Println(line) }}))
 	o := study.Options{Profile: Profile(), Data: Data(), Out: Out(), Set: settings, Parallel: 2, Bar: Progress, CheckpointEvery: 20 * time.Second}
 	if o.Profile == study.Full { // A step of full size fills the device.
 		o.Parallel = 1

@@ -25,13 +25,14 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/sccore/datasets/fetch"
+	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
 // Watch is told about a download. The zero value is told nothing.
 type Watch struct {
-	Progress func(file string, done, total int64) // Called as bytes of a file arrive.
-	Licence  func(name, licence string)           // Called once when a repository's weights have come.
+	Bar func(title string, total int) progress.Bar // Opens the progress bar of a file, in megabytes.
+	Say func(line string)                          // Called with a repository's licence when its weights have come.
 }
 
 // repositoryName is an owner and a name, with a revision.
@@ -199,12 +200,12 @@ func fromHub(ctx context.Context, id, revision, file string, watch Watch) (strin
 	if err == nil {
 		err = writeRef(folder, revision, info.CommitHash)
 	}
-	if err == nil && came && watch.Licence != nil {
-		licence := "of no stated licence"
+	if err == nil && came && watch.Say != nil {
+		licence := "not stated"
 		if info.CardData != nil && info.CardData.License != "" {
 			licence = info.CardData.License
 		}
-		watch.Licence(id, licence)
+		watch.Say(fmt.Sprintf("%s: the licence is %s", id, licence))
 	}
 	return located, err
 }
@@ -271,8 +272,11 @@ func getFile(ctx context.Context, repo *hub.Repo, folder, commit string, info *h
 		}
 	}
 	if _, err := os.Stat(file.Path); errors.Is(err, fs.ErrNotExist) {
-		if watch.Progress != nil {
-			file.Progress = func(done, total int64) { watch.Progress(info.Name, done, cmp.Or(total, file.Most)) }
+		if watch.Bar != nil {
+			const megabyte = 1_000_000
+			bar := watch.Bar(info.Name+" (MB)", int(file.Most/megabyte))
+			defer bar.Close()
+			file.Progress = func(done, _ int64) { bar.Set(int(done/megabyte), "") }
 		}
 		if err := file.Get(ctx); err != nil {
 			return "", false, fmt.Errorf("%s: %w", info.Name, err)
@@ -297,4 +301,22 @@ func writeRef(folder, revision, commit string) error {
 		return err
 	}
 	return atomicfile.WriteBytes(file, []byte(commit))
+}
+
+// Settings locates the weights that settings of an experiment name, such as "init=facebook/dino-vits16" and "weights.NAME=FILE", and returns the settings with their
+// paths. Other settings stay as they are.
+func Settings(ctx context.Context, set []string, watch Watch) ([]string, error) {
+	located := slices.Clone(set)
+	for i, assignment := range set {
+		key, name, _ := strings.Cut(assignment, "=")
+		if !slices.Contains([]string{"init", "teacher", "weights"}, key) && !strings.HasPrefix(key, "weights.") || name == "" || strings.Contains(name, "{seed}") {
+			continue
+		}
+		path, err := Locate(ctx, name, watch)
+		if err != nil {
+			return nil, fmt.Errorf("--set %s: %w", key, err)
+		}
+		located[i] = key + "=" + path
+	}
+	return located, nil
 }

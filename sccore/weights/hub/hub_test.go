@@ -11,10 +11,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/semcon/semcon/sccore/progress"
 )
 
 const commit = "2439f60ef33a0d46d85da5001d52aeda5b00ce9f"
@@ -104,11 +107,13 @@ func small() *fakeHub {
 func TestLocateDownloadsOnceIntoTheSharedCache(t *testing.T) {
 	h := small()
 	folder := h.start(t)
-	var licences []string
-	var bytesSeen int64
+	var said, bars []string
 	watch := Watch{
-		Licence:  func(name, licence string) { licences = append(licences, name+" "+licence) },
-		Progress: func(file string, done, total int64) { bytesSeen = max(bytesSeen, done) },
+		Say: func(line string) { said = append(said, line) },
+		Bar: func(title string, total int) progress.Bar {
+			bars = append(bars, title)
+			return progress.Discard
+		},
 	}
 	for _, name := range []string{"owner/vit", "owner/vit@main", "owner/vit@v1/a", folder, filepath.Join(folder, "snapshots", commit)} {
 		path, err := Locate(t.Context(), name, watch)
@@ -126,8 +131,8 @@ func TestLocateDownloadsOnceIntoTheSharedCache(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if len(licences) != 1 || licences[0] != "owner/vit apache-2.0" || bytesSeen != 8000 {
-		t.Errorf("licences %q, %d bytes", licences, bytesSeen)
+	if len(said) != 1 || said[0] != "owner/vit: the licence is apache-2.0" || len(bars) != 2 {
+		t.Errorf("said %q, bars %q", said, bars)
 	}
 	downloads := 0
 	for _, request := range h.requests {
@@ -282,5 +287,19 @@ func TestPublishedCheckpointsAreNamed(t *testing.T) {
 		if models[model] < 2 {
 			t.Errorf("%d checkpoints of %s", models[model], model)
 		}
+	}
+}
+
+func TestSettingsOfWeightsAreLocated(t *testing.T) {
+	h := small()
+	folder := h.start(t)
+	path := filepath.Join(folder, "snapshots", commit, "model.safetensors")
+	given := []string{"init=owner/vit", "weights.mine=owner/vit@main", "steps=3", "weights.x=a{seed}.pth", "init="}
+	located, err := Settings(t.Context(), given, Watch{})
+	if want := []string{"init=" + path, "weights.mine=" + path, "steps=3", "weights.x=a{seed}.pth", "init="}; err != nil || !slices.Equal(located, want) {
+		t.Errorf("%q, %v, want %q", located, err, want)
+	}
+	if _, err := Settings(t.Context(), []string{"teacher=owner/absent"}, Watch{}); err == nil || !strings.HasPrefix(err.Error(), "--set teacher: owner/absent: ") {
+		t.Error(err)
 	}
 }

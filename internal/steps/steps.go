@@ -75,7 +75,7 @@ func Of(name string, o Options) (Step, error) {
 	case Pretrain:
 		return pretraining(o)
 	case Detection:
-		images := synthetic.Instances(drawn, 64, 1)
+		images := synthetic.Scenes(drawn, 64, 1).Instances()
 		c, err := detection.Training(o.Profile, objects, vit, max(categories, len(images.Truth.Categories)), o.Set...)
 		return fineTuning(c.Training, c.Detector.ViT, c.FLOPs, err, func(b compute.Backend) (Trainer, error) {
 			t, err := finetune.NewDetectionTrainer(b, c)
@@ -85,7 +85,7 @@ func Of(name string, o Options) (Step, error) {
 			return t, err
 		})
 	case finetune.UPerNet, finetune.FPN:
-		images := synthetic.Segmentation(drawn, 64, 1)
+		images := synthetic.Scenes(drawn, 64, 1).Segmentation()
 		c, err := finetuning.Training(o.Profile, scenes, name, vit, max(classes, len(images.Classes)), o.Set...)
 		return fineTuning(c.Training, c.Segmenter.ViT, c.FLOPs, err, func(b compute.Backend) (Trainer, error) {
 			t, err := finetune.NewSegmentationTrainer(b, c)

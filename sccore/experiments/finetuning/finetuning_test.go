@@ -81,7 +81,6 @@ func TestSmokeRecordsEachHeadOnce(t *testing.T) {
 	}
 }
 
-
 func TestFullIsTheRecipe(t *testing.T) {
 	for head, want := range map[string]string{
 		finetune.UPerNet: "160000 steps of 16 crops, rate 3e-05, layer decay 0.9, weight decay 0.05, slide",

@@ -1,0 +1,230 @@
+package study
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/gofrs/flock"
+	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/internal/jsonstream"
+)
+
+// RunsFile holds an experiment's records, in its folder.
+const RunsFile = "runs.jsonl"
+
+// BrokenFile receives the broken lines that [Repair] and [Record.Append] move, in an experiment's folder.
+const BrokenFile = "runs.broken.jsonl"
+
+// maxLine is the longest line of a records file that is read, in bytes. The longest that an experiment has written has a few KiB.
+const maxLine = 16 << 20
+
+// Append adds the record with a digest of its line to dir/runs.jsonl: one line in one synced write, with one writer at a time on the whole machine. A last line that a
+// kill cut short is removed first: its run has no record and runs again. A damaged last line with a digest is moved to [BrokenFile].
+func (r Record) Append(dir string) (err error) {
+	path := filepath.Join(dir, RunsFile)
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("recording in %s: %w", path, err)
+		}
+	}()
+	line, err := json.Marshal(r)
+	if err == nil {
+		_, err = parseRecord(line)
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	writers := flock.New(path + ".lock")
+	if err := writers.Lock(); err != nil {
+		return err
+	}
+	defer writers.Close()
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := removeTail(file, dir); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(file, "%s,\"digest\":%q}\n", line[:len(line)-1], Hash(line)); err != nil {
+		return err
+	}
+	return file.Sync()
+}
+
+// digestBegin stands in lines that were written to their end.
+var digestBegin = []byte(`,"digest":"`)
+
+// removeTail cuts off whatever follows the last line break, unless it is a record. What has a digest is kept in [BrokenFile].
+func removeTail(file *os.File, dir string) error {
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("is not a regular file")
+	}
+	if err != nil {
+		return err
+	}
+	begin := max(0, info.Size()-maxLine)
+	tail := make([]byte, info.Size()-begin)
+	if _, err := file.ReadAt(tail, begin); err != nil {
+		return err
+	}
+	last := bytes.LastIndexByte(tail, '\n') + 1
+	switch _, err := parseRecord(tail[last:]); {
+	case last == len(tail): // Nothing follows.
+		return nil
+	case last == 0 && begin > 0:
+		return fmt.Errorf("its last line is longer than %d MiB", maxLine>>20)
+	case err == nil:
+		_, err := file.Write([]byte{'\n'})
+		return err
+	case bytes.Contains(tail[last:], digestBegin):
+		if err := setAside(dir, append(tail[last:], '\n')); err != nil {
+			return err
+		}
+	}
+	return file.Truncate(begin + int64(last))
+}
+
+// Records reads the records of the experiment whose folder is dir; it returns none if the experiment has not run. It skips broken lines, which
+// [BrokenLines] lists.
+func Records(dir string) ([]Record, error) {
+	records, _, err := readRecords(dir)
+	return records, err
+}
+
+// BrokenLines lists, with file and line number, the lines of an experiment's records file that are not records, or whose digest is that of another content. It does
+// not list a last line without a line break and a digest: a kill has cut it short, and its run runs again.
+func BrokenLines(dir string) ([]string, error) {
+	_, broken, err := readRecords(dir)
+	return broken, err
+}
+
+func readRecords(dir string) (records []Record, broken []string, err error) {
+	path := filepath.Join(dir, RunsFile)
+	err = eachLine(path, func(number int, line []byte) {
+		r, err := parseRecord(line)
+		switch {
+		case err == nil:
+			r.Line = number
+			records = append(records, r)
+		case bytes.HasSuffix(line, []byte{'\n'}) || bytes.Contains(line, digestBegin):
+			broken = append(broken, fmt.Sprintf("%s, line %d is not a record: %v", path, number, err))
+		}
+	})
+	for i := range records {
+		records[i].LeftOut = len(broken)
+	}
+	upgrade(records)
+	return records, broken, err
+}
+
+// eachLine calls each with the lines of a file that are not blank, with their line breaks. A file that is not there has none.
+func eachLine(path string, each func(number int, line []byte)) error {
+	file, err := jsonstream.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	number, lines := 0, bufio.NewScanner(file)
+	lines.Buffer(nil, maxLine)
+	lines.Split(func(data []byte, atEnd bool) (int, []byte, error) {
+		end := bytes.IndexByte(data, '\n') + 1
+		if end == 0 && atEnd {
+			end = len(data)
+		}
+		if end == 0 {
+			return 0, nil, nil
+		}
+		return end, data[:end], nil
+	})
+	for lines.Scan() {
+		number++
+		if line := lines.Bytes(); len(bytes.TrimSpace(line)) > 0 {
+			each(number, line)
+		}
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return fmt.Errorf("%s, line %d: longer than %d MiB", path, number+1, maxLine>>20)
+	}
+	return lines.Err()
+}
+
+// digestField is the end of a line with a digest: of the record that stands before it, with its closing brace.
+var digestField = regexp.MustCompile(`,"digest":"([0-9a-f]*)"}$`)
+
+// parseRecord reads one line. Lines of earlier versions have no digest; every field of them is known.
+func parseRecord(line []byte) (r Record, err error) {
+	line = bytes.TrimSpace(line)
+	if at := digestField.FindSubmatchIndex(line); at != nil {
+		digest := string(line[at[2]:at[3]])
+		if line = append(line[:at[0]:at[0]], '}'); Hash(line) != digest {
+			return r, errors.New("its digest is not that of its content")
+		}
+	} else {
+		strict := json.NewDecoder(bytes.NewReader(line))
+		strict.DisallowUnknownFields()
+		if err := strict.Decode(&r); err != nil {
+			return r, err
+		}
+	}
+	r = Record{}
+	if err := json.Unmarshal(line, &r); err != nil {
+		return r, err
+	}
+	if r.Cell == "" {
+		return r, errors.New("the cell is missing")
+	}
+	if !bytes.HasPrefix(r.Config, []byte{'{'}) {
+		return r, errors.New("the configuration is missing")
+	}
+	return r, nil
+}
+
+// Repair moves the broken lines of an experiment's records to [BrokenFile] and returns their number.
+func Repair(dir string) (moved int, err error) {
+	path := filepath.Join(dir, RunsFile)
+	writers := flock.New(path + ".lock")
+	if err := writers.Lock(); err != nil {
+		return 0, err
+	}
+	defer writers.Close()
+	var whole, aside []byte
+	if err := eachLine(path, func(_ int, line []byte) {
+		if _, err := parseRecord(line); err != nil {
+			aside = append(append(aside, bytes.TrimRight(line, "\n")...), '\n')
+			moved++
+		} else {
+			whole = append(whole, line...)
+		}
+	}); err != nil || moved == 0 {
+		return 0, err
+	}
+	if err := setAside(dir, aside); err != nil {
+		return 0, err
+	}
+	return moved, atomicfile.WriteBytes(path, whole)
+}
+
+// setAside adds broken lines to their file, before they leave the records: a kill in between duplicates them and loses none.
+func setAside(dir string, lines []byte) error {
+	kept := filepath.Join(dir, BrokenFile)
+	before, err := os.ReadFile(kept)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return atomicfile.WriteBytes(kept, append(before, lines...))
+}

@@ -158,6 +158,7 @@ func Framework(ctx context.Context, r study.Results, b compute.Backend, out, dir
 func NewViewer(b compute.Backend, profile study.Profile, dir string, count int) (*features.Viewer, error) {
 	config := recipe.ProfileConfig(profile, dir != "")
 	config.Shares, config.Recall = 1, recipe.Recall{} // It measures nothing.
+	config.Images = min(config.Images, max(count, 1)) // The first images that are drawn do not depend on their number.
 	data, err := recipe.Open(study.Options{Profile: profile, Data: dir}, config, 0)
 	if err != nil {
 		return nil, err

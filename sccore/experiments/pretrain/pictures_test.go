@@ -199,3 +199,13 @@ func TestPretrainPicturesOfImages(t *testing.T) {
 		t.Errorf("an encoder of a seed that has not run: %v", err)
 	}
 }
+
+// BenchmarkNewViewer opens the scenes that a cell of notebook 03 shows, in the default profile. Only those are drawn.
+func BenchmarkNewViewer(b *testing.B) {
+	backend := testbackend.Go(b)
+	for b.Loop() {
+		if _, err := NewViewer(backend, study.Quick, "", 3); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -193,14 +193,17 @@ func (r Results) OfSeed(row, column string, seed int) (Record, bool) {
 }
 
 // Columns returns the columns with records, sorted.
-func (r Results) Columns() (columns []string) {
+func (r Results) Columns() []string { return r.keys(1) }
+
+// Rows returns the rows with records, sorted.
+func (r Results) Rows() []string { return r.keys(0) }
+
+func (r Results) keys(part int) (names []string) {
 	for key := range r.runs {
-		if !slices.Contains(columns, key[1]) {
-			columns = append(columns, key[1])
-		}
+		names = append(names, key[part])
 	}
-	slices.Sort(columns)
-	return columns
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Values returns the values of a row and a column by ascending seed.

@@ -282,7 +282,7 @@ func tables(results study.Results) []figures.Table {
 	rows := encoders.PaperRows("obj_det")
 	for _, dataset := range encoders.DatasetsOf(results.Columns()) {
 		from := columns(dataset)
-		ours := encoders.WithRecords(results, encoders.OurRows(), from...)
+		ours := encoders.WithRecords(results, encoders.OurRows(results, "obj_det"), from...)
 		if dataset != "COCO" {
 			ours = append(ours, encoders.WithRecords(results, rows, from...)...)
 		}

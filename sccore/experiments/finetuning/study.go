@@ -233,7 +233,7 @@ func tables(results study.Results) []figures.Table {
 	beside := t.Of(results)
 	all := []figures.Table{beside}
 	columns := slices.DeleteFunc(results.Columns(), func(column string) bool { return slices.Contains(beside.Columns, column) })
-	rows := append(encoders.WithRecords(results, encoders.OurRows(), results.Columns()...), encoders.WithRecords(results, t.Rows, columns...)...)
+	rows := append(encoders.WithRecords(results, encoders.OurRows(results, "semantic_seg_ft"), results.Columns()...), encoders.WithRecords(results, t.Rows, columns...)...)
 	columns = encoders.ColumnsOf(results, rows, results.Columns()...)
 	slices.SortFunc(columns, byPlace)
 	if len(columns) > 0 {

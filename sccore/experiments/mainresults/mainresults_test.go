@@ -203,7 +203,7 @@ func TestMainResultsOptions(t *testing.T) {
 		"segmentation.rate=1": `no key "segmentation"`,
 		"shares=2":            "shares: synthetic",
 		"encoder.row=first":   "weights.ROW=FILE",
-		"weights.swav-r50=x":  `no row "swav-r50"`,
+		"weights.first=x":     `no row "first"`,
 		"weights.dino-b8=no/": "no/",
 	} {
 		err := Study.Run(context.Background(), nil, study.Options{Profile: study.Smoke, Out: t.TempDir(), Set: []string{set}})

@@ -158,7 +158,7 @@ func tables(results study.Results) []figures.Table {
 			all = append(all, t.Of(results))
 		}
 	}
-	add(results, read, encoders.WithRecords(results, encoders.OurRows(), read...),
+	add(results, read, encoders.WithRecords(results, encoders.OurRows(results, "main"), read...),
 		"Tab. main for encoders of our own", "The same measures on the same images. The paper has no such rows.")
 	add(other, read, encoders.AllRows(other, "main", read...), "The same on class folders of another number than ImageNet-1k's",
 		"Linear and k-NN classification of the images in imagenet/, with which the paper's numbers do not compare.")

@@ -207,7 +207,7 @@ func tables(results study.Results) []figures.Table {
 		t := encoders.Beside(metric.label, "Semantic segmentation with fixed features: "+metric.name+" at the full size of the annotation.",
 			encoders.Values(metric.detail, figures.MustPaper(metric.label).Columns...)...)
 		all = append(all, t.Of(results))
-		rows := encoders.WithRecords(results, encoders.OurRows(), results.Columns()...)
+		rows := encoders.WithRecords(results, encoders.OurRows(results, "semantic_seg"), results.Columns()...)
 		columns := encoders.ColumnsOf(results, rows, results.Columns()...)
 		if slices.SortFunc(columns, byPlace); len(columns) > 0 {
 			t = encoders.Alone(t.Title+" for encoders of our own, which the paper does not have", t.Caption+encoders.BothBegin, rows, encoders.Values(metric.detail, columns...)...)

@@ -271,7 +271,7 @@ func TestTransferSaysWhatIsWrong(t *testing.T) {
 	export(t, tiny, 1)
 	for set, want := range map[string]string{
 		"weights=x":                "no key \"weights\"",
-		"weights.random=x":         `no row "random"; the rows are dino-s16, ibot-s16, leopart-s16`,
+		"weights.random=x":         `no row "random"; want one of dino-s16, ibot-s16, leopart-s16`,
 		"weights.dino-s16=" + tiny: "holds vit-tiny, which does not fit row dino-s16",
 		"head=fcn":                 "--set head=fcn: choose heads with --only '*/*/fcn/*'",
 		"encoder.row=first":        "weights.ROW=FILE",

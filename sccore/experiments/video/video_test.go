@@ -51,13 +51,25 @@ func TestVideoOptions(t *testing.T) {
 	if err := errors.Join(err, weights.ExportViT(tiny, store, "/", vit, nil, nil)); err != nil {
 		t.Fatal(err)
 	}
+	// A name of the user's own adds a row.
+	own := study.Options{Profile: study.Smoke, Out: t.TempDir(), Set: []string{"weights.my-model=" + tiny}, Only: []string{"*/my-model"}}
+	if err := Study.Run(t.Context(), testbackend.Fastest(t), own); err != nil {
+		t.Fatal(err)
+	}
+	results, err := Study.Load(own)
+	if err != nil || len(results.Rows()) != 1 {
+		t.Fatal(results.Rows(), err)
+	}
+	if text, err := Study.Tables(results)[1].Format("md"); err != nil || !strings.Contains(text, "my-model") {
+		t.Errorf("%v: %s", err, text)
+	}
 	for _, c := range []struct{ set, only, data, want string }{
 		{set: "speed=1", want: `"speed"`},
 		{set: "propagation.k=0", want: "k 0"},
 		{set: "frames=2", want: "frames"},
 		{set: "shares=2", want: "shares: synthetic videos are drawn"},
 		{set: "encoder.row=second", want: "weights.ROW=FILE"},
-		{set: "weights.dino=x.pth", want: `no row "dino"; the rows are dino-s16, ibot-s16`},
+		{set: "weights.di/no=x.pth", want: `no row "di/no"; want one of dino-s16, ibot-s16`},
 		{set: "weights.dino-s16=no-such-file", want: "no-such-file"},
 		{set: "weights.dino-s16=" + tiny, want: "holds vit-tiny, which does not fit row dino-s16"},
 		{only: "synthetic/second", want: `no row "second"`},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -45,7 +46,7 @@ type Encoder struct {
 	Changed string `json:"changed,omitzero"`
 }
 
-// read reads the file, which must hold all weights of the row's architecture.
+// read reads the file, which must hold all weights of a transformer.
 func (e Encoder) read() (*weights.Import, error) {
 	read, err := weights.ReadViT(e.Weights, encoder.ViT{}, "", strings.Fields(e.Ignore)...)
 	if err != nil {
@@ -53,10 +54,6 @@ func (e Encoder) read() (*weights.Import, error) {
 	}
 	if err := read.Complete(); err != nil {
 		return nil, err
-	}
-	size := "-" + strings.Split(read.ViT.Name, "-")[1] // Without the parts of later transformers.
-	if titles[e.Row] == "" && !strings.HasSuffix(e.Row, size) {
-		return nil, fmt.Errorf("%s: holds %s, which does not fit row %s", e.Weights, read.ViT.Name, e.Row)
 	}
 	return read, nil
 }
@@ -147,7 +144,10 @@ func list(o study.Options, table string, seeds int, read bool) (all []seeded, re
 	return all, rest, nil
 }
 
-// fromFiles returns the encoders that --set weights.KEY=FILE names. It reads each file, so that a file that does not fit its row is an error before
+// rowName is the name of a row that --set weights.NAME=FILE adds. Names of cells have it as a part.
+var rowName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]*$`)
+
+// fromFiles returns the encoders that --set weights.KEY=FILE names: those of a row of the paper's table, or of a row under another name. It reads each file, so that a file that does not fit its row is an error before
 // anything runs. Keys in it that match a pattern of ignore are left out.
 func fromFiles(table, key, file, ignore string, seeds int) (all []seeded, err error) {
 	var keys []string
@@ -156,8 +156,8 @@ func fromFiles(table, key, file, ignore string, seeds int) (all []seeded, err er
 			keys = append(keys, row.Key)
 		}
 	}
-	if !slices.Contains(keys, key) {
-		return nil, fmt.Errorf("no row %q; the rows are %s", key, strings.Join(keys, ", "))
+	if titles[key] != "" || !rowName.MatchString(key) {
+		return nil, fmt.Errorf("no row %q; want one of %s, or a name of your own of letters, digits and . _ + -", key, strings.Join(keys, ", "))
 	}
 	if !strings.Contains(file, seedPlaceholder) {
 		seeds = 1
@@ -167,8 +167,13 @@ func fromFiles(table, key, file, ignore string, seeds int) (all []seeded, err er
 		if e.Digest, err = weights.Digest(e.Weights); err != nil {
 			return nil, err
 		}
-		if _, err := e.read(); err != nil {
+		read, err := e.read()
+		if err != nil {
 			return nil, err
+		}
+		size := "-" + strings.Split(read.ViT.Name, "-")[1] // Without the parts of later transformers.
+		if slices.Contains(keys, key) && !strings.HasSuffix(key, size) {
+			return nil, fmt.Errorf("%s: holds %s, which does not fit row %s", e.Weights, read.ViT.Name, key)
 		}
 		all = append(all, seeded{e, seed})
 	}

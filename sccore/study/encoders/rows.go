@@ -35,10 +35,17 @@ func Title(key string) string {
 	return key
 }
 
-// OurRows returns the rows that the paper's tables do not have. Their heads are the method alone.
-func OurRows() (rows []study.Row) {
-	for _, key := range []string{Random, Init, First, Control, Second} {
-		rows = append(rows, study.Row{Key: key, Heads: []string{titles[key]}})
+// OurRows returns the rows with records that the paper's tables do not have, and those of weights under names of the user's own, which no row of one of the paper's
+// tables has. Their heads are the method alone.
+func OurRows(results study.Results, table string) (rows []study.Row) {
+	keys, printed := []string{Random, Init, First, Control, Second}, PaperRows(table)
+	for _, key := range results.Rows() {
+		if titles[key] == "" && !slices.ContainsFunc(printed, func(row study.Row) bool { return row.Key == key }) {
+			keys = append(keys, key)
+		}
+	}
+	for _, key := range keys {
+		rows = append(rows, study.Row{Key: key, Heads: []string{Title(key)}})
 	}
 	return rows
 }
@@ -67,7 +74,7 @@ func WithRecords(results study.Results, rows []study.Row, columns ...string) []s
 
 // AllRows returns our rows and those of one of the paper's tables, as far as they have records in at least one of the columns.
 func AllRows(results study.Results, table string, columns ...string) []study.Row {
-	return WithRecords(results, append(OurRows(), PaperRows(table)...), columns...)
+	return WithRecords(results, append(OurRows(results, table), PaperRows(table)...), columns...)
 }
 
 // ColumnsOf returns the columns that have records of at least one of the rows.

@@ -162,13 +162,31 @@ func Paled(picture image.Image) image.Image {
 func HeatImage(values []float64, columns, height, width int) image.Image {
 	shown := newExtent()
 	shown.add(values...)
+	return heat(values, shown.low, shown.high, columns, height, width)
+}
+
+// CosineImage is [HeatImage] of cosines, on one scale in all pictures: 0 and less are dark, 1 is pale. [CosineLegend] names the colours.
+func CosineImage(cosines []float64, columns, height, width int) image.Image {
+	return heat(cosines, 0, 1, columns, height, width)
+}
+
+// CosineLegend names colours of [CosineImage].
+func CosineLegend() (legend []ColourName) {
+	for i, name := range []string{"cosine 0 or less", "0.25", "0.5", "0.75", "1"} {
+		legend = append(legend, ColourName{Colour: colourAt(float64(i) / 4), Name: name})
+	}
+	return legend
+}
+
+// heat paints values from low, dark, to high, pale.
+func heat(values []float64, low, high float64, columns, height, width int) image.Image {
 	rows := len(values) / columns
 	return painted(width, height, func(x, y int) color.RGBA {
 		value := values[y*rows/height*columns+x*columns/width]
 		if !isFinite(value) {
 			return missingColour
 		}
-		return colourAt((value - shown.low) / max(shown.high-shown.low, math.SmallestNonzeroFloat64))
+		return colourAt((value - low) / max(high-low, math.SmallestNonzeroFloat64))
 	})
 }
 

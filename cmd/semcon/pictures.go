@@ -45,19 +45,28 @@ func requireImages(paths []string, file string, missing error) error {
 func showVerb() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show IMAGE…", Short: "draw what weights see in images: principal components, nearest patches, attention of [CLS]",
-		Example: "semcon show dog.jpg park.jpg --weights runs/photos/encoder.safetensors --out pictures",
+		Example: "semcon show dog.jpg park.jpg --weights runs/photos/encoder.safetensors --out pictures\nsemcon show dog.jpg --weights facebook/dino-vits16 --point 0.5,0.3",
 	}
 	file := weightsFlag(c)
 	out := c.Flags().String("out", "pictures", "`FOLDER` for the pictures, .svg and .png")
 	size := c.Flags().Int("size", 0, "`PIXELS` of the height and width that images are cropped to; by default 224 or the nearest that the patches fit")
+	places := c.Flags().StringArray("point", nil, "also draw where patches are like the one at `X,Y` of the first image, in shares of its width and height: 0.5,0.5 is the middle; may be repeated")
 	c.RunE = func(_ *cobra.Command, paths []string) error {
 		check(requireImages(paths, *file, noWeights()))
+		var points []features.Point
+		for _, text := range *places {
+			var at features.Point
+			if n, err := fmt.Sscanf(text+"\n", "%g,%g\n", &at.X, &at.Y); n != 2 || err != nil || !(at.X >= 0 && at.X < 1 && at.Y >= 0 && at.Y < 1) {
+				return usagef("--point %s: want X,Y from 0 up to 1, such as 0.5,0.3", text)
+			}
+			points = append(points, at)
+		}
 		if *size < 0 || *size > 2048 {
 			return usagef("--size %d is not between 1 and 2048", *size)
 		}
 		check(requireReadableFile("weights", *file))
 		check(requireWritable("out", *out))
-		for _, f := range must(ownimages.Show(must(openEngine()), *file, paths, *size)) {
+		for _, f := range must(ownimages.Show(must(openEngine()), *file, paths, *size, points...)) {
 			check(figures.SaveFigure(*out, f.Name, f.Figure))
 			fmt.Printf("wrote %s\n", filepath.Join(*out, f.Name+".png"))
 		}

@@ -188,13 +188,13 @@ func componentColours(vectors [][]float64) (pixels []float32, err error) {
 	return pixels, nil
 }
 
-// Correspondences draws, for the middle patch of each scene but the last, its correspondences with the patches of the next scene, pale where they are high.
+// Correspondences draws, for the middle patch of each scene but the last, its cosines with the patches of the next scene, pale where they are high.
 func (w *Viewer) Correspondences(encoders ...NamedEncoder) (figures.ImageGrid, error) {
 	sheet := figures.ImageGrid{
-		Title: "Correspondence of patches of another scene with the marked patch: pale is more", ColumnLabels: []string{"patch", "other scene"}, Scale: 1,
+		Title: "How alike patches of another scene are to the marked patch", ColumnLabels: []string{"patch", "other scene"}, Scale: 1, Legend: figures.CosineLegend(),
 	}
 	if names := w.names(); names != nil {
-		sheet.Title, sheet.ColumnLabels[1] = "How alike patches of the next image are to the marked patch: pale is more", "next image"
+		sheet.Title, sheet.ColumnLabels[1] = "How alike patches of the next image are to the marked patch", "next image"
 		for i := range len(names) - 1 {
 			sheet.RowLabels = append(sheet.RowLabels, names[i]+",\nthen "+names[i+1])
 		}
@@ -212,16 +212,16 @@ func (w *Viewer) Correspondences(encoders ...NamedEncoder) (figures.ImageGrid, e
 		middle := s.rows/2*s.columns + s.columns/2
 		for i := range sheet.Images {
 			sheet.Images[i][0] = figures.DrawBoxes(w.shown[i], scale, figures.Box{}, s.patchBox(middle, 0))
-			sheet.Images[i] = append(sheet.Images[i], w.heat(s, s.correspondences(s.scene(i)[middle], i+1), i+1))
+			sheet.Images[i] = append(sheet.Images[i], w.heat(s, s.alike(s.scene(i)[middle], i+1), i+1))
 		}
 	}
 	return sheet, nil
 }
 
-// heat draws a number of each patch of a scene.
-func (w *Viewer) heat(s encoded, values []float64, scene int) image.Image {
+// heat draws a cosine of each patch of a scene.
+func (w *Viewer) heat(s encoded, cosines []float64, scene int) image.Image {
 	bounds, scale := w.shown[scene].Bounds(), w.enlargement()
-	return figures.HeatImage(values, s.columns, scale*bounds.Dy(), scale*bounds.Dx())
+	return figures.CosineImage(cosines, s.columns, scale*bounds.Dy(), scale*bounds.Dx())
 }
 
 // patchBox is the box around a patch, of at least this height and width as shares of the image.
@@ -249,7 +249,7 @@ type Point struct{ X, Y float64 }
 // Points draws, for each of some points of the first scene, the cosines of its framed patch with those of every scene, and the patch that is most like it.
 func (w *Viewer) Points(encoder NamedEncoder, points ...Point) (figures.ImageGrid, error) {
 	const leastFrame = 0.1 // As a share of the image, so that a frame can be seen.
-	sheet := figures.ImageGrid{Title: "Patches that are like the one at a point", ColumnLabels: []string{"point"}, Scale: 1}
+	sheet := figures.ImageGrid{Title: "Patches that are like the one at a point", ColumnLabels: []string{"point"}, Scale: 1, Legend: figures.CosineLegend()}
 	for i := range w.shown {
 		label := "likeness to it"
 		if len(w.shown) > 1 {

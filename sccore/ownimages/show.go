@@ -84,9 +84,9 @@ func RandomEncoder(file string) error {
 }
 
 // Show draws what an encoder makes of photographs: the principal components of patch features as colours ("pca"), where the patches of the next image are
-// like the middle one of each ("nearest", for two images or more), and the attention of [CLS] ("attention"). [NewViewer] says what size is. The error names
-// the file.
-func Show(b compute.Backend, weightsFile string, images []string, size int) (all []study.Figure, err error) {
+// like the middle one of each ("nearest", for two images or more), where those of all images are like the ones at points of the first image ("points", if there are
+// points), and the attention of [CLS] ("attention"). [NewViewer] says what size is. The error names the file.
+func Show(b compute.Backend, weightsFile string, images []string, size int, points ...features.Point) (all []study.Figure, err error) {
 	viewer, err := NewViewer(b, weightsFile, images, size)
 	if err != nil {
 		return nil, err
@@ -102,6 +102,12 @@ func Show(b compute.Backend, weightsFile string, images []string, size int) (all
 	if len(images) > 1 {
 		nearest, err := viewer.Correspondences(features.NamedEncoder{Name: "likeness", File: weightsFile})
 		if err := add("nearest", nearest, err); err != nil {
+			return nil, err
+		}
+	}
+	if len(points) > 0 {
+		alike, err := viewer.Points(features.NamedEncoder{Name: "likeness", File: weightsFile}, points...)
+		if err := add("points", alike, err); err != nil {
 			return nil, err
 		}
 	}

@@ -2,6 +2,7 @@ package evaluation
 
 import (
 	"fmt"
+	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
@@ -22,48 +23,30 @@ type Attention struct {
 // Attention computes the maps of an image, whose height and width are whole numbers of patches. A graph is compiled once per size. Maps that are not
 // finite are an error that names the image.
 func (f *FeatureExtractor) Attention(im Image) (a Attention, err error) {
-	const key = "attention"
 	patch, prefix := f.ViT.PatchSize, 1+f.ViT.Registers
 	a.Rows, a.Columns = im.Height/patch, im.Width/patch
 	if a.Rows < 1 || a.Columns < 1 || im.Height%patch != 0 || im.Width%patch != 0 {
 		return a, fmt.Errorf("image %s: %d×%d pixels are not a whole number of patches of %d", im.Name, im.Height, im.Width, patch)
 	}
-	var out []*tensors.Tensor
-	err = caught(func() error {
-		if f.execs[key] == nil {
-			exec, err := model.NewExec(f.backend, f.store, func(root *model.Scope, images *Node) []*Node {
-				tokens := f.ViT.Tokens(root.Store().Scope(f.scope), images)
-				of := SliceAxis(tokens.Attention[f.ViT.Depth-1], 2, AxisElem(0)) // The queries of [CLS].
-				out := []*Node{SliceAxis(of, 3, AxisRange(prefix))}
-				if tokens.FilterAttention != nil {
-					out = append(out, TransposeAllAxes(tokens.FilterAttention, 0, 4, 1, 2, 3)) // [1, Prototypes, NumHeads, rows, columns]
-				}
-				return out
-			})
-			if err != nil {
-				return err
-			}
-			f.execs[key] = exec
+	out, err := f.call("attention", tensors.FromFlatDataAndDimensions(im.Pixels, 1, im.Height, im.Width, 3), func(root *model.Scope, images *Node) []*Node {
+		tokens := f.ViT.Tokens(root.Store().Scope(f.scope), images)
+		of := SliceAxis(tokens.Attention[f.ViT.Depth-1], 2, AxisElem(0)) // The queries of [CLS].
+		out := []*Node{SliceAxis(of, 3, AxisRange(prefix))}
+		if tokens.FilterAttention != nil {
+			out = append(out, TransposeAllAxes(tokens.FilterAttention, 0, 4, 1, 2, 3)) // [1, Prototypes, NumHeads, rows, columns]
 		}
-		out, err = f.execs[key].Call(tensors.FromFlatDataAndDimensions(im.Pixels, 1, im.Height, im.Width, 3))
-		return err
+		return out
 	})
 	if err != nil {
 		return a, fmt.Errorf("image %s: %w", im.Name, err)
 	}
 	var maps [2][][]float64
-	for i, tensor := range out {
-		values := tensors.MustCopyFlatData[float32](tensor)
-		tensor.FinalizeAll()
+	for i, values := range out {
 		if err := safetensors.CheckFinite(values); err != nil {
 			return a, fmt.Errorf("image %s: its attention is not finite: %w", im.Name, err)
 		}
-		for begin := 0; begin < len(values); begin += a.Rows * a.Columns {
-			one := make([]float64, a.Rows*a.Columns)
-			for p := range one {
-				one[p] = float64(values[begin+p])
-			}
-			maps[i] = append(maps[i], one)
+		for one := range slices.Chunk(values, a.Rows*a.Columns) {
+			maps[i] = append(maps[i], float64s(one))
 		}
 	}
 	a.Class = maps[0]

@@ -209,22 +209,9 @@ func (f *FeatureExtractor) run(images []Image, outputs Outputs) (all [][]Feature
 	for i, im := range images {
 		copy(values[i*one:], im.Pixels)
 	}
-	exec, err := f.exec(outputs)
+	flat, err := f.call(fmt.Sprint(outputs), tensors.FromFlatDataAndDimensions(values, f.batch, height, width, 3), f.graph(outputs))
 	if err != nil {
 		return nil, err
-	}
-	var out []*tensors.Tensor
-	err = caught(func() error {
-		out, err = exec.Call(tensors.FromFlatDataAndDimensions(values, f.batch, height, width, 3))
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	flat := make([][]float32, len(out))
-	for i, tensor := range out {
-		flat[i] = tensors.MustCopyFlatData[float32](tensor)
-		tensor.FinalizeAll()
 	}
 	dim := f.ViT.Dim
 	rows, columns := outputs.mapSize(height/f.ViT.PatchSize, width/f.ViT.PatchSize)
@@ -279,44 +266,65 @@ func (o Outputs) mapSize(rows, columns int) (int, int) {
 	return resized(rows), resized(columns)
 }
 
-// exec returns the compiled encoder with these outputs: [CLS] and, if asked for, maps, block by block.
-func (f *FeatureExtractor) exec(o Outputs) (*model.Exec, error) {
-	key := fmt.Sprint(o)
-	if f.execs[key] == nil {
-		exec, err := model.NewExec(f.backend, f.store, func(root *model.Scope, images *Node) (out []*Node) {
-			blocks := o.Blocks
-			if len(blocks) == 0 {
-				blocks = []int{f.ViT.Depth}
-			}
-			for _, block := range blocks {
-				// A transformer of fewer blocks. Backends compute once what several of them share.
-				v := f.ViT
-				v.Depth = block
-				if v.BlocksAfterFilter -= f.ViT.Depth - block; v.BlocksAfterFilter < 0 {
-					v.Prototypes, v.BlocksAfterFilter = 0, 0 // The filter is in a later block.
-				}
-				tokens := v.Tokens(root.Store().Scope(f.scope), images)
-				if out = append(out, tokens.Class); !o.Patches {
-					continue
-				}
-				maps := tokens.Patches
-				if o.Keys {
-					keys := tokens.Keys[block-1]
-					maps = Reshape(SliceAxis(keys, 1, AxisRange(1+v.Registers)), maps.Shape().Dimensions...)
-				}
-				if rows, columns := o.mapSize(maps.Shape().Dim(1), maps.Shape().Dim(2)); !slices.Equal(maps.Shape().Dimensions[1:3], []int{rows, columns}) {
-					maps = layers.ResizeBilinear(maps, rows, columns)
-				}
-				out = append(out, maps)
-			}
-			return out
-		})
-		if err != nil {
-			return nil, err
+// graph makes the encoder with these outputs: [CLS] and, if asked for, maps, block by block.
+func (f *FeatureExtractor) graph(o Outputs) func(root *model.Scope, images *Node) (out []*Node) {
+	return func(root *model.Scope, images *Node) (out []*Node) {
+		blocks := o.Blocks
+		if len(blocks) == 0 {
+			blocks = []int{f.ViT.Depth}
 		}
-		f.execs[key] = exec
+		for _, block := range blocks {
+			// A transformer of fewer blocks. Backends compute once what several of them share.
+			v := f.ViT
+			v.Depth = block
+			if v.BlocksAfterFilter -= f.ViT.Depth - block; v.BlocksAfterFilter < 0 {
+				v.Prototypes, v.BlocksAfterFilter = 0, 0 // The filter is in a later block.
+			}
+			tokens := v.Tokens(root.Store().Scope(f.scope), images)
+			if out = append(out, tokens.Class); !o.Patches {
+				continue
+			}
+			maps := tokens.Patches
+			if o.Keys {
+				keys := tokens.Keys[block-1]
+				maps = Reshape(SliceAxis(keys, 1, AxisRange(1+v.Registers)), maps.Shape().Dimensions...)
+			}
+			if rows, columns := o.mapSize(maps.Shape().Dim(1), maps.Shape().Dim(2)); !slices.Equal(maps.Shape().Dimensions[1:3], []int{rows, columns}) {
+				maps = layers.ResizeBilinear(maps, rows, columns)
+			}
+			out = append(out, maps)
+		}
+		return out
 	}
-	return f.execs[key], nil
+}
+
+// call computes the outputs of a graph of images, [batch, height, width, 3]. A graph is compiled once for each key.
+func (f *FeatureExtractor) call(key string, images *tensors.Tensor, graph func(root *model.Scope, images *Node) []*Node) (flat [][]float32, err error) {
+	err = caught(func() error {
+		if f.execs[key] == nil {
+			exec, err := model.NewExec(f.backend, f.store, graph)
+			if err != nil {
+				return err
+			}
+			f.execs[key] = exec
+		}
+		out, err := f.execs[key].Call(images)
+		for _, tensor := range out {
+			flat = append(flat, tensors.MustCopyFlatData[float32](tensor))
+			tensor.FinalizeAll()
+		}
+		return err
+	})
+	return flat, err
+}
+
+// float64s converts values.
+func float64s(values []float32) []float64 {
+	out := make([]float64, len(values))
+	for i, x := range values {
+		out[i] = float64(x)
+	}
+	return out
 }
 
 // caught runs f and returns a panic of graph building as an error.

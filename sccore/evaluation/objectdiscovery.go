@@ -208,10 +208,7 @@ func tokenCut(threshold float64) ObjectDiscovery {
 
 // products returns the inner products of n features, [n, n], in float64.
 func products(features []float32, n, dim int) *mat.Dense {
-	all := mat.NewDense(n, dim, nil)
-	for i, x := range features[:n*dim] {
-		all.Set(i/dim, i%dim, float64(x))
-	}
+	all := mat.NewDense(n, dim, float64s(features[:n*dim]))
 	var like mat.Dense
 	like.Mul(all, all.T())
 	return &like

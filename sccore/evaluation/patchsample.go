@@ -138,11 +138,8 @@ func (n NoiseRate) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 		return r, err
 	}
 	// Pairs are of different images, as pseudo labels are: the image stands for the object.
-	patches := dispersion.Patches{Features: mat.NewDense(len(drawn.Patches), drawn.Dim, nil)}
-	for i, p := range drawn.Patches {
-		for j, x := range drawn.Feature(i) {
-			patches.Features.(*mat.Dense).Set(i, j, float64(x))
-		}
+	patches := dispersion.Patches{Features: mat.NewDense(len(drawn.Patches), drawn.Dim, float64s(drawn.Features))}
+	for _, p := range drawn.Patches {
 		patches.Class, patches.Instance = append(patches.Class, int(p.Class)), append(patches.Instance, p.Image)
 	}
 	top, details, err := rates(patches, n.Bins)

@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,19 +58,14 @@ func (d *Data) openRecall(o study.Options, c Recall, seed, shares int) error {
 	var sets [2]*datasets.Segmentation
 	var identities []string
 	for i, split := range []datasets.Split{datasets.Train, datasets.Test} {
-		set, err := datasets.VOC(o.Data, split)
+		opened, err := Annotated(evaluation.Source{Dir: o.Data, Dataset: "voc2012", Classes: c.Classes}, "recall.classes", split)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
-		}
-		if err == nil && c.Classes != "" {
-			if set, err = set.Only(strings.Split(c.Classes, ",")...); err != nil {
-				err = study.BadOption{Err: fmt.Errorf("--set recall.classes=%s: %w", c.Classes, err)}
-			}
 		}
 		if err != nil {
 			return err
 		}
-		identity := set.Identity
+		set, identity := cmp.Or(opened.Train, opened.Test), opened.ID
 		if split == datasets.Test {
 			if shares = o.SharesOf(set.Name, set.Len(), "images", shares); shares > 1 {
 				identity += fmt.Sprintf(", of it %d shares, one for a seed", shares)
@@ -84,6 +80,15 @@ func (d *Data) openRecall(o study.Options, c Recall, seed, shares int) error {
 	}
 	d.Annotated, d.annotated, d.named = sets, "; measured on "+strings.Join(identities, "; "), c.Classes != ""
 	return nil
+}
+
+// Annotated opens splits of a dataset with a class for every pixel, for settings of which key has the classes that count: others are an error of that option.
+func Annotated(s evaluation.Source, key string, splits ...datasets.Split) (evaluation.Data, error) {
+	d, err := s.Segmentation(splits...)
+	if errors.As(err, new(evaluation.BadSetting)) {
+		err = study.BadOption{Err: fmt.Errorf("--set %s=%s: %w", key, s.Classes, err)}
+	}
+	return d, err
 }
 
 // RecallNumbers lists the numbers of [Data.MeasureRecall], without their values: none without images to measure on. Recall without background needs named

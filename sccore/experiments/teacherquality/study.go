@@ -193,11 +193,7 @@ func openPhotographs(o study.Options, c Config, seed int) (d data, err error) {
 	if start == teacher {
 		return d, study.BadOption{Err: fmt.Errorf("--set teacher=%s has the same content as init=%s, want another encoder", c.TeacherFile, c.Init)}
 	}
-	source := evaluation.Source{Dir: o.Data, Dataset: voc, Classes: c.Recall.Classes}
-	opened, err := source.Segmentation(datasets.Train)
-	if errors.As(err, new(evaluation.BadSetting)) {
-		return d, study.BadOption{Err: fmt.Errorf("--set recall.classes=%s: %w", c.Recall.Classes, err)}
-	}
+	opened, err := recipe.Annotated(evaluation.Source{Dir: o.Data, Dataset: voc, Classes: c.Recall.Classes}, "recall.classes", datasets.Train)
 	if err != nil {
 		return d, err
 	}

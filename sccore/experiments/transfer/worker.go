@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -16,6 +15,7 @@ import (
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/metrics"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/encoders"
 )
@@ -156,11 +156,7 @@ func open(o study.Options, dataset string, c Config, seed int) (d Data, err erro
 	if encoders.Drawn(dataset) {
 		source.Images, source.Size = c.Images, drawnSize
 	}
-	d.Data, err = source.Segmentation(datasets.Train, datasets.Test)
-	if errors.As(err, new(evaluation.BadSetting)) {
-		return d, study.BadOption{Err: fmt.Errorf("--set classes=%s: %w", c.Classes, err)}
-	}
-	if err != nil {
+	if d.Data, err = recipe.Annotated(source, "classes", datasets.Train, datasets.Test); err != nil {
 		return d, err
 	}
 	if !encoders.Drawn(dataset) {

@@ -82,7 +82,7 @@ train() {
   shift
   "$SEMCON" train "$kit/data/coco" --profile smoke --set encoder=vit-s16 --set steps=2 --out "$work/start" >&2 || return
   "$SEMCON" run pretrain --profile full --data "$kit/data" --out "$work/full" --set init="$work/start/encoder.safetensors" --set without_control=true \
-    --set second.steps="$TRAINED" --set second.warmup=2 --set second.batch="$batch" "$@" >&2 || return
+    --set second.steps="$TRAINED" --set second.warmup=1 --set second.batch="$batch" "$@" >&2 || return
   sed -n 's/.*"efficiency":\({[^}]*}\).*/\1/p' "$work/full/pretrain/runs.jsonl" | tail -n 1
 }
 

@@ -20,39 +20,55 @@ import (
 func dataVerb() *cobra.Command {
 	c := &cobra.Command{
 		Use: "data [fetch DATASET...]", Short: "show which datasets are available, and fetch those that are missing",
-		Example:     "semcon data --data data\nsemcon data fetch cifar10 cifar100 --data data",
+		Long: "With fetch, datasets are downloaded from their official places, checked and unpacked. It says first how much that is, and whether it fits on the " +
+			"disk. An interrupted call goes on. For datasets that need an account it prints what there is to do, and the exit status is 1.",
+		Example:     "semcon data --data data\nsemcon data fetch cifar10 cifar100 --data data\nsemcon data fetch --for transfer --data data",
 		Annotations: map[string]string{kept: "what is fetched is kept"},
 	}
 	var folder string
 	dataFlag(c, &folder)
-	from := c.Flags().String("from", fetch.OfficialURL, "`URL` of the folder to fetch archives from")
-	var known []string
-	for _, split := range datasets.Available("") {
-		if split.Fetchable && split.Split == datasets.Train {
-			known = append(known, split.Key)
-		}
+	from := c.Flags().String("from", "", "`URL` of a folder to fetch archives from; by default their official places")
+	lacking := c.Flags().String("for", "", "fetch what an `EXPERIMENT` lacks")
+	var known, all []string
+	for _, e := range experiments.All() {
+		all = append(all, e.Name)
+	}
+	complete(c, "for", all...)
+	for _, d := range fetch.Table {
+		known = append(known, d.Key)
 	}
 	complete(c, "", append([]string{"fetch"}, known...)...)
 	c.RunE = func(c *cobra.Command, names []string) error {
 		switch {
-		case len(names) == 0:
+		case len(names) == 0 && *lacking == "":
 			return listData(c.Context(), folder)
-		case names[0] != "fetch":
-			return usagef("unknown action %q, want fetch", names[0])
-		case len(names) == 1:
+		case len(names) == 0 || names[0] != "fetch":
+			return usagef("unknown action %q, want fetch", strings.Join(names, " "))
+		case len(names) > 1 && *lacking != "":
+			return usagef("--for %s: name datasets or an experiment, not both", *lacking)
+		case len(names) == 1 && *lacking == "":
 			return usagef("name a dataset to fetch: %s", strings.Join(known, " or "))
 		case folder == "":
 			return usagef("name a folder to fetch to: --data FOLDER or SEMCON_DATA")
 		}
-		for _, name := range names[1:] {
-			if !slices.Contains(known, name) {
-				return usagef("cannot fetch dataset %q, only %s", name, strings.Join(known, " and "))
+		if names = names[1:]; *lacking != "" {
+			e, _, err := oneExperiment([]string{*lacking})
+			check(err)
+			for _, name := range e.Reads {
+				if slices.ContainsFunc(datasets.Available(folder, name), datasets.Status.Missing) {
+					names = append(names, name)
+				}
+			}
+			if len(names) == 0 {
+				fmt.Printf("%s lacks no dataset\n", e.Name)
 			}
 		}
-		for _, name := range names[1:] {
-			check(fetchDataset(c.Context(), name, folder, *from))
+		for _, name := range names {
+			if !slices.Contains(known, name) {
+				return usagef("cannot fetch dataset %q, only %s", name, strings.Join(known, ", "))
+			}
 		}
-		return nil
+		return fetchDatasets(c.Context(), names, folder, *from)
 	}
 	return c
 }
@@ -64,7 +80,7 @@ func listData(ctx context.Context, folder string) error {
 		return nil
 	}
 	check(requireFolder("data", folder))
-	count := 0
+	count, lacking := 0, map[string]bool{}
 	for _, split := range datasets.Available(folder) {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -73,7 +89,7 @@ func listData(ctx context.Context, folder string) error {
 		state := stateOK
 		switch {
 		case split.Missing():
-			state = stateMissing
+			state, lacking[split.Key] = stateMissing, true
 		case err != nil:
 			state, split.Err = stateBroken, err
 			count++
@@ -87,6 +103,18 @@ func listData(ctx context.Context, folder string) error {
 		fmt.Printf("%-8s %-12s %-6s %s\n", stateOK, "images", "both", describeClassFolders(folder, ext))
 	}
 	fmt.Printf("%-8s %-12s %-6s needs no data\n", stateOK, "synthetic", "both")
+	for i, d := range fetch.Table {
+		if i == 0 && len(lacking) > 0 {
+			fmt.Printf("\n\"semcon data fetch DATASET --data %s\" downloads, or says how to get:\n", quote(folder))
+		}
+		size := "by hand"
+		if d.Steps == "" {
+			size = fetch.Size(d.Bytes())
+		}
+		if lacking[d.Key] {
+			fmt.Printf("  %-14s %-8s %s\n", d.Key, size, d.Name)
+		}
+	}
 	return broken(count)
 }
 
@@ -95,26 +123,45 @@ func describeClassFolders(folder, ext string) string {
 	return fmt.Sprintf("class folders in %s and %s", filepath.Join(folder, "train"+ext), filepath.Join(folder, "test"+ext))
 }
 
-func fetchDataset(ctx context.Context, name, folder, from string) error {
+// fetchDatasets fetches datasets, and prints the steps for those that a person has to get.
+func fetchDatasets(ctx context.Context, names []string, folder, from string) error {
 	const megabyte = 1_000_000
-	bar := progress.Discard // Until the server sends the size.
-	waiting := func() {
-		fmt.Fprintf(os.Stderr, "another process is fetching %s into %s; waiting for it\n", name, folder)
-	}
-	err := fetch.Dataset(ctx, name, folder, fetch.Options{BaseURL: from, Waiting: waiting, Progress: func(done, total int64) {
-		if bar == progress.Discard {
-			bar = progress.New(os.Stderr, name+" (MB)", int(total/megabyte))
+	var fetched, byHand []string
+	for _, d := range fetch.Table {
+		switch {
+		case !slices.Contains(names, d.Key):
+		case d.Steps == "":
+			fetched = append(fetched, d.Key)
+		case slices.ContainsFunc(datasets.Available(folder, d.Key), datasets.Status.Missing):
+			byHand = append(byHand, d.Name)
+			fmt.Print(strings.ReplaceAll(d.Steps, "DATA", folder))
 		}
-		bar.Set(int(done/megabyte), "")
-	}})
+	}
+	bar, title := progress.Discard, ""
+	err := fetch.Datasets(ctx, folder, fetch.Options{
+		BaseURL: from,
+		Say:     func(line string) { fmt.Println(line) },
+		Progress: func(what string, done, total int64) {
+			if what != title { // Not before the server sends the size.
+				bar.Close()
+				bar, title = progress.New(os.Stderr, what+" (MB)", int(total/megabyte)), what
+			}
+			bar.Set(int(done/megabyte), "")
+		},
+	}, fetched...)
 	bar.Close()
 	if err != nil {
 		return err
 	}
-	for _, split := range datasets.Available(folder) {
-		if split.Key == name {
-			fmt.Printf("%s %s: %s in %s\n", split.Name, split.Split, split, split.Folder)
+	for _, name := range names {
+		for _, split := range datasets.Available(folder, name) {
+			if !split.Missing() {
+				fmt.Printf("%s %s: %s in %s\n", split.Name, split.Split, split, split.Folder)
+			}
 		}
+	}
+	if len(byHand) > 0 {
+		return fmt.Errorf("%s: to be got by hand, see above", strings.Join(byHand, " and "))
 	}
 	return nil
 }

@@ -6,6 +6,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/experiments"
 )
 
 func TestDataSaysWhatIsThere(t *testing.T) {
@@ -26,6 +29,9 @@ func TestDataSaysWhatIsThere(t *testing.T) {
 		"missing  ImageNet-1k  train  ImageNet-1k has no train images: data/imagenet/train does not exist\n",
 		"missing  DAVIS        test   DAVIS: no JPEGImages/480p in data/DAVIS\n",
 		"ok       synthetic    both   needs no data\n",
+		"\n\"semcon data fetch DATASET --data data\" downloads, or says how to get:\n",
+		"\n  coco           21.3 GB  COCO 2017\n",
+		"\n  imagenet       by hand  ImageNet-1k\n",
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
@@ -66,9 +72,12 @@ func TestDataFetchUsage(t *testing.T) {
 	t.Setenv("SEMCON_DATA", "")
 	for _, test := range []struct{ args, want string }{
 		{"get", `"get"`},
-		{"fetch", "cifar10 or cifar100"},
+		{"fetch", "cifar10 or cifar100 or tiny-imagenet or voc2012"},
+		{"--for video", `unknown action "", want fetch`},
+		{"fetch davis --for video --data data", "--for video: name datasets or an experiment, not both"},
+		{"fetch --for vidoe --data data", `unknown experiment "vidoe": did you mean video?`},
 		{"fetch cifar10", "--data FOLDER or SEMCON_DATA"},
-		{"fetch cifar10 imagenet --data data", `cannot fetch dataset "imagenet", only cifar10 and cifar100`},
+		{"fetch cifar10 mnist --data data", `cannot fetch dataset "mnist", only cifar10, cifar100, tiny-imagenet, voc2012, ade20k, coco, davis, spair, imagenet, cityscapes, camvid`},
 	} {
 		stdout, stderr, status := outcome(t, semcon(t, m, append([]string{"data"}, strings.Fields(test.args)...)...))
 		if status != 2 || stdout != "" {
@@ -90,11 +99,11 @@ func TestDataFetchRefusesWhatIsNotTheDataset(t *testing.T) {
 	defer web.Close()
 	_, stderr, status := outcome(t, semcon(t, m, "data", "fetch", "cifar100", "--data", "data", "--from", web.URL+"/mirror"))
 	lines := strings.SplitAfter(stderr, "\n")
-	if status != 1 || !strings.HasPrefix(lines[0], "cifar100 (MB)  0") {
+	if status != 1 || !strings.HasPrefix(lines[0], "cifar-100-binary.tar.gz (MB)  0") {
 		t.Errorf("exit status %d, progress %q", status, lines[0])
 	}
 	wantLine(t, strings.Join(lines[1:], ""),
-		"semcon data: data/cifar100/cifar-100-binary.tar.gz: digest ", ", want 03b5dce01913d631647c71ecec9e9cb8: removed")
+		"semcon data: data/cifar100.partial/cifar-100-binary.tar.gz: MD5 digest ", ", want 03b5dce01913d631647c71ecec9e9cb8: removed")
 
 	_, stderr, status = outcome(t, semcon(t, m, "data", "fetch", "cifar10", "--data", "data", "--from", web.URL+"/mirror"))
 	if status != 1 {
@@ -116,6 +125,72 @@ func TestDataFetchLeavesAWholeDatasetAlone(t *testing.T) {
 	want := "CIFAR-10 train: 50000 images in data/cifar10/cifar-10-batches-bin\nCIFAR-10 test: 10000 images in data/cifar10/cifar-10-batches-bin\n"
 	if status != 0 || stderr != "" || stdout != want {
 		t.Errorf("exit status %d, printed %q %q", status, stdout, stderr)
+	}
+}
+
+// TestDataFetchSaysWhatAPersonHasToDo for datasets that need an account.
+func TestDataFetchSaysWhatAPersonHasToDo(t *testing.T) {
+	m := newMachine(t)
+	stdout, stderr, status := outcome(t, semcon(t, m, "data", "fetch", "cityscapes", "imagenet", "--data", "data"))
+	if status != 1 {
+		t.Errorf("exit status %d", status)
+	}
+	wantLine(t, stderr, "semcon data: ImageNet-1k and Cityscapes: to be got by hand, see above")
+	for _, want := range []string{"https://image-net.org", "data/imagenet/train/n01440764/*.JPEG", "https://www.cityscapes-dataset.com", "Unpack both in data/cityscapes"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+}
+
+// TestDataFetchForAnExperiment asks for what the experiment lacks, and for nothing else.
+func TestDataFetchForAnExperiment(t *testing.T) {
+	m := newMachine(t)
+	var requested []string
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requested = append(requested, r.URL.Path)
+		http.NotFound(w, r)
+	}))
+	defer web.Close()
+	fetch := func(experiment string) (string, string, int) {
+		requested = nil
+		return outcome(t, semcon(t, m, "data", "fetch", "--for", experiment, "--data", "data", "--from", web.URL))
+	}
+	stdout, stderr, status := fetch("video")
+	if status != 1 || len(requested) != 1 || requested[0] != "/DAVIS-2017-trainval-480p.zip" {
+		t.Errorf("exit status %d, requests %v", status, requested)
+	}
+	wantLine(t, stderr, "semcon data: "+web.URL+"/DAVIS-2017-trainval-480p.zip: 404 Not Found")
+	for _, want := range []string{"davis: DAVIS-2017 in 480p, into data/DAVIS\n", ": 0.8 GB, unpacked at most 0.9 GB; SHA-256 published\n", "1.7 GB of disk needed, "} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+	if stdout, stderr, status := fetch("over-dispersion"); status != 0 || stdout != "over-dispersion lacks no dataset\n" || stderr != "" {
+		t.Errorf("exit status %d, printed %q %q", status, stdout, stderr)
+	}
+	for _, file := range []string{"train/sky.jpg", "trainannot/sky.png", "test/sky.jpg", "testannot/sky.png"} {
+		m.Write(t, "data/CamVid/"+file, "x")
+	}
+	// The disk may be too small for COCO: it is refused, or the server is asked.
+	stdout, _, status = fetch("transfer")
+	if status != 1 || !strings.Contains(stdout, "Cityscapes needs an account") || strings.Contains(stdout, "CamVid") {
+		t.Errorf("exit status %d\n%s", status, stdout)
+	}
+	for _, want := range []string{"voc2012: ", "ade20k: ", "coco: "} {
+		if !strings.Contains(stdout, "\n"+want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+	for _, e := range experiments.All() {
+		for _, name := range e.Reads {
+			if len(datasets.Available("", name)) == 0 {
+				t.Errorf("%s reads %s, which is no dataset", e.Name, name)
+			}
+		}
+		if e.GeneratesData != (e.Reads == nil) {
+			t.Errorf("%s reads %v", e.Name, e.Reads)
+		}
 	}
 }
 

@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/gomlx/gomlx/core/graph"
@@ -16,6 +14,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/backend/xlacache"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/fetch"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/spf13/cobra"
@@ -178,20 +177,11 @@ func checkData(folder string) []finding {
 // checkDisk checks the free space for results. A full study writes a few hundred megabytes.
 func checkDisk(folder string) finding {
 	const what, needed = "disk", 2 << 30
-	folder, err := filepath.Abs(folder)
+	free, err := fetch.Free(folder)
 	if err != nil {
 		return finding{stateBroken, what, err.Error()}
 	}
-	existing := folder
-	for _, err := os.Stat(existing); err != nil && existing != filepath.Dir(existing); _, err = os.Stat(existing) {
-		existing = filepath.Dir(existing)
-	}
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(existing, &fs); err != nil {
-		return finding{stateBroken, what, fmt.Sprintf("%s: %v", existing, err)}
-	}
-	free := fs.Bavail * uint64(fs.Bsize)
-	detail := fmt.Sprintf("%.1f GiB free for %s", float64(free)/(1<<30), folder)
+	detail := fmt.Sprintf("%.1f GiB free for %s", float64(free)/(1<<30), must(filepath.Abs(folder)))
 	if free < needed {
 		return finding{stateBroken, what, detail + ": less than 2 GiB; free some space, or choose another folder with --out"}
 	}

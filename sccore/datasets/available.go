@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 )
 
 // Status says whether a split of a dataset is in a data folder.
@@ -13,66 +14,38 @@ type Status struct {
 	Name     string // The dataset's name, "CIFAR-10".
 	Split    Split
 	Folder   string // Folder of its files; empty if they are missing.
-	Count    int    // Number of images found; of videos for DAVIS.
+	Count    int    // Number of images found; of videos for DAVIS, of pairs for SPair-71k.
 	Official int    // Number of images in the official dataset.
 	Err      error  // Why the split cannot be read, in one line; nil if it can.
 
 	Fetchable bool // Package fetch can download it.
 
-	unit     string // What Count counts: "images" or "videos".
+	unit     string // What Count counts: "images", "videos" or "pairs".
 	identity func() (string, error)
 }
 
-// statuses looks for both splits of a dataset. open fills in what it finds.
-func statuses(key, name string, official map[Split]int, open func(s *Status) error) (all []Status) {
-	for _, split := range []Split{Train, Test} {
-		s := Status{Key: key, Name: name, Split: split, Official: official[split], unit: "images"}
-		s.Err = open(&s)
-		all = append(all, s)
-	}
-	return all
-}
+// byHand are the datasets that need an account or have no one archive.
+var byHand = []string{"imagenet", "cityscapes", "camvid"}
 
-// Available looks in a data folder for both splits of every dataset: CIFAR-10, CIFAR-100, ImageNet, the segmentation datasets, the
-// objects of COCO, and DAVIS.
-// It checks only the names and sizes of files, so [Status.Identity] may still fail.
-func Available(dir string) []Status {
-	out := AvailableCIFAR(dir)
-	out = append(out, statuses("imagenet", "ImageNet-1k", imageNetOfficial, func(s *Status) error {
-		images, err := ImageNet(dir, s.Split)
-		if err == nil {
-			s.set(filepath.Join(dir, "imagenet", images.Name), images.Len(), images.Identity)
+// Available looks in a data folder for both splits of datasets: of those with the given keys, or without keys of every one. They are CIFAR-10, CIFAR-100,
+// ImageNet, Tiny-ImageNet, the segmentation datasets, the objects of COCO, DAVIS and SPair-71k. It checks only the names and sizes of files, so
+// [Status.Identity] may still fail.
+func Available(dir string, keys ...string) (out []Status) {
+	// add looks for both splits of a dataset. open fills in what it finds.
+	add := func(key, name string, official map[Split]int, unit string, open func(s *Status) error) {
+		if len(keys) > 0 && !slices.Contains(keys, key) {
+			return
 		}
-		return err
-	})...)
-	for _, d := range layouts {
-		out = append(out, statuses(d.key, d.name, d.official, func(s *Status) error {
-			images, err := d.open(dir, s.Split)
-			if err == nil {
-				s.set(images.folder, images.Len(), images.Identity)
+		for _, split := range []Split{Train, Test} {
+			s := Status{Key: key, Name: name, Split: split, Official: official[split], Fetchable: !slices.Contains(byHand, key), unit: unit}
+			if s.Err = dataFolder(name, dir); s.Err == nil {
+				s.Err = open(&s)
 			}
-			return err
-		})...)
-	}
-	out = append(out, statuses("coco", "COCO objects", cocoStuff.official, func(s *Status) error {
-		return s.cocoObjects(dir)
-	})...)
-	return append(out, statuses("davis", "DAVIS", nil, func(s *Status) error {
-		s.unit = "videos"
-		videos, err := DAVIS(dir, s.Split)
-		if err == nil {
-			s.Name, s.Official = "DAVIS-"+videos.masks, davisOfficial[videos.masks][s.Split]
-			s.set(videos.folder, len(videos.All), videos.Identity)
+			out = append(out, s)
 		}
-		return err
-	})...)
-}
-
-// AvailableCIFAR is [Available] for CIFAR-10 and CIFAR-100 alone. dir may also be the folder of their batches.
-func AvailableCIFAR(dir string) (out []Status) {
+	}
 	for _, c := range []*cifar{cifar10, cifar100} {
-		out = append(out, statuses(c.key, c.name, c.official, func(s *Status) (err error) {
-			s.Fetchable = true
+		add(c.key, c.name, c.official, "images", func(s *Status) (err error) {
 			s.Folder, s.Count, err = c.find(dir, s.Split)
 			folder, split := s.Folder, s.Split
 			s.identity = func() (string, error) {
@@ -83,8 +56,52 @@ func AvailableCIFAR(dir string) (out []Status) {
 				return im.Identity, nil
 			}
 			return err
-		})...)
+		})
 	}
+	add("imagenet", "ImageNet-1k", imageNetOfficial, "images", func(s *Status) error {
+		images, err := ImageNet(dir, s.Split)
+		if err == nil {
+			s.set(filepath.Join(dir, "imagenet", images.Name), images.Len(), images.Identity)
+		}
+		return err
+	})
+	add("tiny-imagenet", "Tiny-ImageNet", map[Split]int{Train: 100_000, Test: 10_000}, "images", func(s *Status) error {
+		folder := filepath.Join(dir, "tiny-imagenet", string(s.Split))
+		if !exists(folder) {
+			return missingf("Tiny-ImageNet has no %s images: %s does not exist", s.Split, folder)
+		}
+		images, err := OpenImageFolder(folder)
+		if err == nil {
+			s.set(folder, images.Len(), images.Identity)
+		}
+		return err
+	})
+	for _, d := range layouts {
+		add(d.key, d.name, d.official, "images", func(s *Status) error {
+			images, err := d.open(dir, s.Split)
+			if err == nil {
+				s.set(images.folder, images.Len(), images.Identity)
+			}
+			return err
+		})
+	}
+	add("coco", "COCO objects", cocoStuff.official, "images", func(s *Status) error { return s.cocoObjects(dir) })
+	add("davis", "DAVIS", nil, "videos", func(s *Status) error {
+		videos, err := DAVIS(dir, s.Split)
+		if err == nil {
+			s.Name, s.Official = "DAVIS-"+videos.masks, davisOfficial[videos.masks][s.Split]
+			s.set(videos.folder, len(videos.All), videos.Identity)
+		}
+		return err
+	})
+	add("spair", "SPair-71k", map[Split]int{Train: 53_340, Test: 12_234}, "pairs", func(s *Status) error {
+		folder := filepath.Join(dir, "SPair-71k")
+		pairs, err := filesIn(filepath.Join(folder, "PairAnnotation", map[Split]string{Train: "trn", Test: "test"}[s.Split]), ".json")
+		if err == nil {
+			s.set(folder, len(pairs), fmt.Sprintf("SPair-71k %s: %d pairs", s.Split, len(pairs)))
+		}
+		return err
+	})
 	return out
 }
 

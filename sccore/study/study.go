@@ -24,6 +24,7 @@ type Info struct {
 	Reproduces string             // The paper's tables and figures.
 	Labels     []string           // The labels of the paper's tables and figures that it reproduces, which are other names of the experiment.
 	Data       string             // The data that it reads, and what it does without them.
+	Reads      []string           // The keys of the datasets that it can read, as in package datasets. Those of encoders' experiments are their sources'.
 	Cost       map[Profile]string // The measured or estimated time of each profile.
 }
 

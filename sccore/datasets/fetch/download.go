@@ -3,6 +3,9 @@ package fetch
 import (
 	"cmp"
 	"context"
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -25,7 +28,7 @@ type File struct {
 	Token         string                  // Of an account on the server of the address; empty for none.
 	Most          int64                   // The server may send at most so many bytes.
 	Digest        func() hash.Hash        // The hash function of Want.
-	Want          string                  // The published digest, in hexadecimal digits.
+	Want          string                  // The published digest, in hexadecimal digits; empty if there is none.
 	Progress      func(done, total int64) // Called as bytes arrive; total is 0 if the server does not send it. Nil for nothing.
 }
 
@@ -156,19 +159,33 @@ func (f File) keep(part, version string) error {
 
 // check compares a file with the published digest and removes it if they differ.
 func (f File) check(path string) error {
+	if f.Want == "" {
+		return nil
+	}
+	got, err := sum(path, f.Digest())
+	if err == nil && got != f.Want {
+		err = cmp.Or(os.Remove(path), fmt.Errorf("%s: %s digest %s, want %s: removed", f.Path, kinds[len(got)].name, got, f.Want))
+	}
+	return err
+}
+
+// kinds are the hash functions of digests by their number of hexadecimal digits.
+var kinds = map[int]struct {
+	name string
+	new  func() hash.Hash
+}{32: {"MD5", md5.New}, 40: {"SHA-1", sha1.New}, 64: {"SHA-256", sha256.New}}
+
+// sum returns the digest of a file in hexadecimal digits.
+func sum(path string, digest hash.Hash) (string, error) {
 	in, err := os.Open(path)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer in.Close()
-	digest := f.Digest()
 	if _, err := io.Copy(digest, in); err != nil {
-		return fmt.Errorf("%s: %w", path, reason(err))
+		return "", fmt.Errorf("%s: %w", path, reason(err))
 	}
-	if got := hex.EncodeToString(digest.Sum(nil)); got != f.Want {
-		return cmp.Or(os.Remove(path), fmt.Errorf("%s: digest %s, want %s: removed", f.Path, got, f.Want))
-	}
-	return nil
+	return hex.EncodeToString(digest.Sum(nil)), nil
 }
 
 // whyStopped returns why a request ended, without the address.

@@ -7,8 +7,8 @@ import (
 	"github.com/semcon/semcon/sccore/datasets/fetch"
 )
 
-func ExampleDataset() {
-	err := fetch.Dataset(context.Background(), "imagenet", "data", fetch.Options{})
+func ExampleDatasets() {
+	err := fetch.Datasets(context.Background(), "data", fetch.Options{}, "imagenet")
 	fmt.Println(err)
-	// Output: cannot fetch dataset "imagenet", only cifar10 and cifar100
+	// Output: cannot fetch dataset "imagenet"
 }

@@ -1,134 +1,255 @@
-// Package fetch downloads datasets into a data folder, in their official layouts, where package datasets reads them. An interrupted download
-// resumes, and a dataset's folder appears only when it is complete.
+// Package fetch downloads datasets into a data folder, in their official layouts, where package datasets reads them. An interrupted download or unpacking
+// goes on, and a dataset's folder appears only when it is complete.
 //
-// To add a dataset, add an entry to archives, with the digest that its authors publish.
+// To add a dataset, add an entry to table.yaml, with the digests that its authors publish.
 package fetch
 
 import (
-	"archive/tar"
 	"cmp"
-	"compress/gzip"
 	"context"
-	"crypto/md5"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"net/url"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/sccore/datasets"
 )
 
-// OfficialURL is the address at which the authors of CIFAR publish it.
-const OfficialURL = "https://www.cs.toronto.edu/~kriz/"
-
-// Options are the settings of [Dataset]. The zero value downloads from [OfficialURL] and reports no progress.
+// Options are the settings of [Datasets]. The zero value downloads from the official places and reports nothing.
 type Options struct {
-	BaseURL  string                  // Folder of a mirror; [OfficialURL] if empty.
-	Progress func(done, total int64) // Called as bytes arrive; total is 0 if the server does not send it.
-	Waiting  func()                  // Called once if another process is fetching the dataset; Dataset waits for it. Nil for nothing.
+	BaseURL  string                               // Folder of a mirror that has all archives; the official places if empty.
+	Say      func(line string)                    // Receives what is fetched from where, terms, sizes, and digests that are recorded. Nil for nothing.
+	Progress func(what string, done, total int64) // Called as bytes arrive or are unpacked; total is 0 if it is not known. Nil for nothing.
 }
 
-// archive is a dataset as its authors publish it.
-type archive struct {
-	key, name string // As in package datasets.
-	file      string // The archive, below [OfficialURL].
-	folder    string // The folder in the archive.
-	md5       string // The published digest, in hexadecimal digits.
-
-	// found looks for the splits of the dataset in a folder.
-	found func(dir string) []datasets.Status
-}
-
-var archives = []archive{
-	{
-		key: "cifar10", name: "CIFAR-10", file: "cifar-10-binary.tar.gz", folder: "cifar-10-batches-bin",
-		md5: "c32a1d4ab5d03f1284b67883e8d87530", found: cifar("cifar10"),
-	},
-	{
-		key: "cifar100", name: "CIFAR-100", file: "cifar-100-binary.tar.gz", folder: "cifar-100-binary",
-		md5: "03b5dce01913d631647c71ecec9e9cb8", found: cifar("cifar100"),
-	},
-}
-
-func cifar(key string) func(dir string) []datasets.Status {
-	return func(dir string) []datasets.Status {
-		return slices.DeleteFunc(datasets.AvailableCIFAR(dir), func(s datasets.Status) bool { return s.Key != key })
-	}
-}
-
-// Dataset downloads the official archive of a dataset, "cifar10" or "cifar100", checks it against the published MD5 digest, and unpacks it
-// below dir, where [datasets.CIFAR10] or [datasets.CIFAR100] find it. It does nothing if the complete dataset is already there, and fails if
-// a part of it is.
+// Datasets downloads the archives of datasets, by their keys in [Table], checks them against the published digests, and unpacks them below dir, where package
+// datasets finds them. What is there stays, and only what is missing is downloaded. A dataset that is a part of the official one is an error.
 //
-// After an interruption the next call resumes, if the server supports it. The dataset's folder appears only when it is complete. The error
-// is one line that names the address or the file. An archive with a wrong digest is removed.
-func Dataset(ctx context.Context, key, dir string, options Options) error {
-	var known []string
-	for _, a := range archives {
-		if a.key == key {
-			return a.fetch(ctx, dir, options)
+// It first says what it does, and does nothing unless all of it fits on the disk. After an interruption the next call goes on, if the server supports it. A
+// dataset's folder appears only when it is complete; until then all is in KEY.partial. An archive with a wrong digest is removed. If no digest is published,
+// that of the first download is recorded in fetched.sha256, and later ones are compared with it. The error is one line that names the address or the file.
+func Datasets(ctx context.Context, dir string, options Options, keys ...string) error {
+	var wanted []Dataset
+	for _, key := range keys {
+		i := slices.IndexFunc(Table, func(d Dataset) bool { return d.Key == key && d.Archives != nil })
+		if i < 0 {
+			return fmt.Errorf("cannot fetch dataset %q", key)
 		}
-		known = append(known, a.key)
+		wanted = append(wanted, Table[i])
 	}
-	return fmt.Errorf("cannot fetch dataset %q, only %s", key, strings.Join(known, " and "))
+	return fetchAll(ctx, dir, options, wanted...)
 }
 
-func (a archive) fetch(ctx context.Context, dir string, options Options) error {
-	if dir == "" {
-		return fmt.Errorf("%s needs a data folder", a.name)
+func fetchAll(ctx context.Context, dir string, options Options, wanted ...Dataset) error {
+	if options.Say == nil {
+		options.Say = func(string) {}
 	}
-	if found := a.found(dir); found[0].Folder != "" {
-		if err := complete(found); err != nil {
-			return fmt.Errorf("%s exists but is incomplete (%w): move it away to fetch it", found[0].Folder, err)
+	if options.Progress == nil {
+		options.Progress = func(string, int64, int64) {}
+	}
+	var lacking []Dataset
+	var needed, largest int64
+	for _, d := range wanted {
+		if dir == "" {
+			return fmt.Errorf("%s needs a data folder", d.Name)
 		}
+		folder, missing, err := d.lacks(dir)
+		if err != nil {
+			return err
+		}
+		if len(missing) == 0 {
+			continue
+		}
+		lacking = append(lacking, d)
+		options.Say(fmt.Sprintf("%s: %s, into %s", d.Key, d.Name, folder))
+		if d.Terms != "" {
+			options.Say("  terms: " + strings.ReplaceAll(d.Terms, "DATA", dir))
+		}
+		staged := d.staged(dir)
+		for _, a := range missing {
+			if len(a.without(staged).Take) == 0 { // An interrupted call has unpacked it.
+				continue
+			}
+			checked := kinds[len(a.Digest)].name + " published"
+			if a.Digest == "" {
+				checked = "no digest is published: that of the first fetch is recorded"
+			}
+			options.Say(fmt.Sprintf("  %s: %s, unpacked at most %s; %s", a.Address, Size(a.Size), Size(a.Unpacked), checked))
+			needed, largest = needed+a.Unpacked, max(largest, a.Size)
+		}
+		needed -= taken(d.partial(dir)) - taken(staged)
+	}
+	if len(lacking) == 0 {
 		return nil
 	}
-	home, lock := filepath.Join(dir, a.key), filepath.Join(dir, "."+a.key+".lock")
-	_, err := os.Stat(dir)
-	isNew := errors.Is(err, fs.ErrNotExist)
+	free, err := freeBytes(dir)
+	if err != nil {
+		return err
+	}
+	needed = max(0, needed+largest) // An archive is removed when it is unpacked.
+	options.Say(fmt.Sprintf("%s of disk needed, %s free", Size(needed), Size(free)))
+	if needed > free {
+		return fmt.Errorf("%s needs %s of disk, %s are free", dir, Size(needed), Size(free))
+	}
+	for _, d := range lacking {
+		if err := d.fetch(ctx, dir, options); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// freeBytes is [Free]. Tests change it.
+var freeBytes = Free
+
+// Free returns how many bytes a user may write to the disk that a folder is on, or will be.
+func Free(folder string) (int64, error) {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return 0, err
+	}
+	for !exists(folder) && folder != filepath.Dir(folder) {
+		folder = filepath.Dir(folder)
+	}
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(folder, &disk); err != nil {
+		return 0, fmt.Errorf("%s: %w", folder, err)
+	}
+	return int64(disk.Bavail) * int64(disk.Bsize), nil
+}
+
+// Size writes a number of bytes for people: "1.5 GB".
+func Size(bytes int64) string {
+	if bytes < 100e6 {
+		return fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
+	}
+	return fmt.Sprintf("%.1f GB", float64(bytes)/1e9)
+}
+
+// partial is the folder of what is fetched until it is complete: archives, and the dataset as in a data folder.
+func (d Dataset) partial(dir string) string { return filepath.Join(dir, d.Key+".partial") }
+
+// staged is the folder of the dataset in it.
+func (d Dataset) staged(dir string) string { return filepath.Join(d.partial(dir), d.Folders[0]) }
+
+// taken returns how many bytes the files below a folder have.
+func taken(folder string) (bytes int64) {
+	_ = filepath.WalkDir(folder, func(_ string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			if info, err := entry.Info(); err == nil {
+				bytes += info.Size()
+			}
+		}
+		return nil // What cannot be read counts nothing.
+	})
+	return bytes
+}
+
+// lacks returns the dataset's folder, and the archives that have what it lacks, which alone is left in take.
+func (d Dataset) lacks(dir string) (folder string, missing []Archive, err error) {
+	folder = filepath.Join(dir, d.Folders[0])
+	for _, other := range slices.Backward(d.Folders) {
+		if other = filepath.Join(dir, other); exists(other) {
+			folder = other
+		}
+	}
+	found := d.splits(dir)
+	if err = complete(found); err == nil {
+		return folder, nil, nil
+	}
+	for _, a := range d.Archives {
+		if a = a.without(folder); len(a.Take) > 0 {
+			missing = append(missing, a)
+		}
+	}
+	whole, part := false, false
+	for _, s := range found {
+		whole = whole || s.Err == nil && s.Count == s.Official
+		part = part || s.Err == nil && s.Count != s.Official || s.Err != nil && !s.Missing()
+	}
+	if len(missing) == 0 || part && !whole { // Annotations of all images do not belong to a sample.
+		return folder, nil, fmt.Errorf("%s exists but is incomplete (%w): move it away to fetch it", folder, err)
+	}
+	return folder, missing, nil
+}
+
+func (d Dataset) fetch(ctx context.Context, dir string, options Options) error {
+	partial, lock := d.partial(dir), filepath.Join(dir, "."+d.Key+".lock")
+	isNew := !exists(dir)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
 	// Two processes would write to one part.
-	unlock, waited, err := filelock.Wait(ctx, lock, options.Waiting)
+	unlock, _, err := filelock.Wait(ctx, lock, func() {
+		options.Say(fmt.Sprintf("another process is fetching %s into %s; waiting for it", d.Key, dir))
+	})
 	if err != nil {
-		return fmt.Errorf("waiting for another process that fetches %s: %w", a.name, err)
+		return fmt.Errorf("waiting for another process that fetches %s: %w", d.Name, err)
 	}
 	defer unlock()
 	defer func() {
 		os.Remove(lock)
-		os.Remove(home) // If nothing has come to it: a folder with files stays.
+		os.Remove(partial) // If nothing has come to it: a folder with files stays.
 		if isNew {
 			os.Remove(dir)
 		}
 	}()
-	if err := os.MkdirAll(home, 0o777); err != nil {
+	folder, missing, err := d.lacks(dir)
+	if err != nil || len(missing) == 0 {
 		return err
 	}
-	if waited {
-		if found := a.found(dir); found[0].Folder != "" {
-			return complete(found)
+	if err := os.MkdirAll(partial, 0o777); err != nil {
+		return err
+	}
+	staged := d.staged(dir)
+	for _, a := range missing {
+		if err := a.fetch(ctx, dir, partial, staged, options); err != nil {
+			return err
 		}
 	}
-	address, err := url.JoinPath(cmp.Or(options.BaseURL, OfficialURL), a.file)
-	if err != nil {
-		return fmt.Errorf("address %q: %w", options.BaseURL, err)
+	if arrange := arrangements[d.Key]; arrange != nil {
+		if err := arrange(staged); err != nil {
+			return err
+		}
 	}
-	file := filepath.Join(home, a.file)
-	if err := (File{Address: address, Path: file, Most: maxArchive, Digest: md5.New, Want: a.md5, Progress: options.Progress}).Get(ctx); err != nil {
+	syscall.Sync() // Much faster than for each of a hundred thousand files.
+	if !exists(folder) {
+		if err := complete(d.splits(partial)); err != nil {
+			return fmt.Errorf("%s does not hold %s (%w): remove it to fetch again", partial, d.Name, err)
+		}
+	}
+	if err := cmp.Or(merge(staged, folder), os.RemoveAll(partial)); err != nil {
 		return err
 	}
-	if err := a.unpack(file, home); err != nil {
-		return err
+	if err := complete(d.splits(dir)); err != nil {
+		return fmt.Errorf("%s is not whole: %w", folder, err)
 	}
-	return os.Remove(file)
+	return nil
+}
+
+// splits looks for the splits of the dataset in a data folder.
+func (d Dataset) splits(dir string) []datasets.Status {
+	if d.found != nil {
+		return d.found(dir)
+	}
+	return datasets.Available(dir, d.Key)
+}
+
+// merge moves files and folders to where they are missing.
+func merge(from, to string) error {
+	if !exists(to) {
+		return cmp.Or(os.MkdirAll(filepath.Dir(to), 0o777), os.Rename(from, to))
+	}
+	entries, err := os.ReadDir(from)
+	for _, entry := range entries {
+		err = cmp.Or(err, merge(filepath.Join(from, entry.Name()), filepath.Join(to, entry.Name())))
+	}
+	return err
 }
 
 // complete checks that each split has its official number of images.
@@ -144,96 +265,15 @@ func complete(found []datasets.Status) error {
 	return nil
 }
 
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // reason strips the path from an error; the caller names the path.
 func reason(err error) error {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Err
 	}
 	return err
-}
-
-// maxArchive bounds a download in bytes, far above the archives that are known. Tests shorten it.
-var maxArchive int64 = 1 << 30
-
-// maxUnpackedBytes is more than any archive of CIFAR holds.
-const maxUnpackedBytes = 1 << 30
-
-// unpack makes the dataset's folder in home from its archive. A rename makes the folder appear when it is complete.
-func (a archive) unpack(file, home string) error {
-	work := filepath.Join(home, ".unpacking-"+a.folder)
-	if err := os.RemoveAll(work); err != nil { // Left by an interrupted call.
-		return err
-	}
-	defer os.RemoveAll(work)
-	if err := os.Mkdir(work, 0o777); err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(work)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	if err := untar(file, root); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	unpacked := filepath.Join(work, a.folder)
-	if err := complete(a.found(unpacked)); err != nil {
-		return fmt.Errorf("%s does not hold %s: %w", file, a.name, err)
-	}
-	return os.Rename(unpacked, filepath.Join(home, a.folder))
-}
-
-// untar unpacks the folders and files of a gzipped tar archive below root. Other kinds of entries and names that lead out of root are
-// errors.
-func untar(archive string, root *os.Root) error {
-	file, err := os.Open(archive)
-	if err != nil {
-		return reason(err)
-	}
-	defer file.Close()
-	unzipped, err := gzip.NewReader(file)
-	if err != nil {
-		return err
-	}
-	entries := tar.NewReader(unzipped)
-	var total int64
-	for {
-		entry, err := entries.Next()
-		if err == io.EOF {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		switch entry.Typeflag {
-		case tar.TypeXGlobalHeader:
-			continue
-		case tar.TypeDir, tar.TypeReg:
-		default:
-			return fmt.Errorf("%q is neither a file nor a folder", entry.Name)
-		}
-		if !filepath.IsLocal(entry.Name) {
-			return fmt.Errorf("%q leads out of the folder", entry.Name)
-		}
-		if total += entry.Size; entry.Size > maxUnpackedBytes || total > maxUnpackedBytes {
-			return fmt.Errorf("with %q it unpacks to more than %d bytes", entry.Name, maxUnpackedBytes)
-		}
-		if err := writeEntry(root, path.Clean(entry.Name), entry.Typeflag, entries); err != nil {
-			return fmt.Errorf("%q: %w", entry.Name, err)
-		}
-	}
-}
-
-func writeEntry(root *os.Root, name string, kind byte, content io.Reader) error {
-	if kind == tar.TypeDir {
-		return root.MkdirAll(name, 0o777)
-	}
-	if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
-		return err
-	}
-	out, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, content)
-	return cmp.Or(err, out.Sync(), out.Close())
 }

@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,17 +24,19 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 )
 
-// small is CIFAR-10 with a few images.
-func small() archive {
-	a := archives[0]
-	a.found = func(dir string) []datasets.Status {
-		found := archives[0].found(dir)
+// small is CIFAR-10 with a few images, whose archive has the digest of content.
+func small(content []byte) Dataset {
+	d := Table[0]
+	d.Archives = slices.Clone(d.Archives)
+	d.Archives[0].Digest = digestOf(content)
+	d.found = func(dir string) []datasets.Status {
+		found := datasets.Available(dir, "cifar10")
 		for i, official := range []int{10, 3} {
 			found[i].Official = official
 		}
 		return found
 	}
-	return a
+	return d
 }
 
 // wholeArchive returns the content of the official archive of [small].
@@ -133,31 +136,33 @@ func (w *shortWriter) Write(p []byte) (int, error) {
 }
 
 // fetchFrom starts the server, fetches into dir, and returns the error with DIR and URL in place of the folder and the server.
-func fetchFrom(t *testing.T, c archive, s *server, dir string) string {
+func fetchFrom(t *testing.T, c Dataset, s *server, dir string) string {
 	t.Helper()
 	web := httptest.NewServer(s)
 	defer web.Close()
-	err := c.fetch(t.Context(), dir, Options{BaseURL: web.URL + "/kriz"})
+	err := fetchAll(t.Context(), dir, Options{BaseURL: web.URL + "/kriz"}, c)
 	return strings.NewReplacer(dir, "DIR", web.URL, "URL").Replace(fmt.Sprint(err))
 }
 
-// leftIn lists a folder below dir.
+// leftIn lists the folder of the dataset and that of what is not complete.
 func leftIn(t *testing.T, dir string) string {
 	t.Helper()
-	entries, err := os.ReadDir(filepath.Join(dir, "cifar10"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
-	}
 	var names []string
-	for _, entry := range entries {
-		names = append(names, entry.Name())
+	for _, folder := range []string{"cifar10", "cifar10.partial"} {
+		entries, err := os.ReadDir(filepath.Join(dir, folder))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			names = append(names, entry.Name())
+		}
 	}
 	return strings.Join(names, " ")
 }
 
 func TestFetch(t *testing.T) {
-	c, content := small(), tarred(t, wholeArchive())
-	c.md5 = digestOf(content)
+	content := tarred(t, wholeArchive())
+	c := small(content)
 	s, dir := &server{content: content}, filepath.Join(t.TempDir(), "new")
 	if err := fetchFrom(t, c, s, dir); err != "<nil>" {
 		t.Fatal(err)
@@ -184,25 +189,30 @@ func TestFetch(t *testing.T) {
 }
 
 func TestFetchReportsProgress(t *testing.T) {
-	c, content := small(), tarred(t, wholeArchive())
-	c.md5 = digestOf(content)
+	content := tarred(t, wholeArchive())
+	c := small(content)
 	web := httptest.NewServer(&server{content: content})
 	defer web.Close()
 	var last, lastTotal int64
-	err := c.fetch(t.Context(), t.TempDir(), Options{BaseURL: web.URL, Progress: func(done, total int64) {
+	err := fetchAll(t.Context(), t.TempDir(), Options{BaseURL: web.URL, Progress: func(what string, done, total int64) {
+		if what != "cifar-10-binary.tar.gz" {
+			if what != "unpacking cifar-10-binary.tar.gz" {
+				t.Errorf("progress of %s", what)
+			}
+			return
+		}
 		if done < last {
 			t.Errorf("from %d back to %d", last, done)
 		}
 		last, lastTotal = done, total
-	}})
+	}}, c)
 	if err != nil || last != int64(len(content)) || lastTotal != last {
 		t.Errorf("ended at %d of %d, want %d: %v", last, lastTotal, len(content), err)
 	}
 }
 
 func TestFetchGoesOnWhereItStopped(t *testing.T) {
-	c, content := small(), tarred(t, wholeArchive())
-	c.md5 = digestOf(content)
+	content := tarred(t, wholeArchive())
 	half := len(content) / 2
 	for name, test := range map[string]struct {
 		then      *server
@@ -216,8 +226,7 @@ func TestFetchGoesOnWhereItStopped(t *testing.T) {
 		"no version known": {&server{content: content}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, dir := c, t.TempDir()
-			c.md5 = digestOf(test.then.content)
+			c, dir := small(test.then.content), t.TempDir()
 			first := &server{content: content, version: `"one"`, cutAt: half}
 			if name == "another version" {
 				first.content = bytes.Repeat([]byte("old"), len(content)/3)
@@ -240,7 +249,7 @@ func TestFetchGoesOnWhereItStopped(t *testing.T) {
 				if left := leftIn(t, dir); err != "<nil>" || left != "cifar-10-batches-bin" {
 					t.Errorf("%s, and left %s", err, left)
 				}
-			} else if !strings.HasPrefix(err, "DIR/cifar10/cifar-10-binary.tar.gz: ") || !strings.HasSuffix(err, "unexpected EOF") {
+			} else if !strings.HasPrefix(err, "DIR/cifar10.partial/cifar-10-binary.tar.gz: ") || !strings.HasSuffix(err, "unexpected EOF") {
 				// A truncated archive with the right digest downloads completely but does not unpack.
 				t.Error(err)
 			}
@@ -252,7 +261,7 @@ func TestFetchFailures(t *testing.T) {
 	content := tarred(t, wholeArchive())
 	part := tarred(t, wholeArchive()[:4])
 	with := func(headers ...tar.Header) []byte { return tarred(t, append(wholeArchive(), headers...)) }
-	const archive = "DIR/cifar10/cifar-10-binary.tar.gz"
+	const archive = "DIR/cifar10.partial/cifar-10-binary.tar.gz"
 	for name, test := range map[string]struct {
 		server *server
 		md5    string // If empty, the MD5 of the content.
@@ -260,19 +269,19 @@ func TestFetchFailures(t *testing.T) {
 		left   string // What lies in the folder afterwards.
 	}{
 		"not found":    {&server{status: 404}, "", "URL/kriz/cifar-10-binary.tar.gz: 404 Not Found", ""},
-		"wrong digest": {&server{content: content}, "c32a1d4ab5d03f1284b67883e8d87530", archive + ": digest " + digestOf(content) + ", want c32a1d4ab5d03f1284b67883e8d87530: removed", ""},
+		"wrong digest": {&server{content: content}, "c32a1d4ab5d03f1284b67883e8d87530", archive + ": MD5 digest " + digestOf(content) + ", want c32a1d4ab5d03f1284b67883e8d87530: removed", ""},
 		"no archive":   {&server{content: []byte("<html>")}, "", archive + ": unexpected EOF", "cifar-10-binary.tar.gz"},
 		"traversal":    {&server{content: with(tar.Header{Name: "cifar-10-batches-bin/../../evil"})}, "", archive + `: "cifar-10-batches-bin/../../evil" leads out of the folder`, "cifar-10-binary.tar.gz"},
 		"absolute":     {&server{content: with(tar.Header{Name: "/evil"})}, "", archive + `: "/evil" leads out of the folder`, "cifar-10-binary.tar.gz"},
 		"link":         {&server{content: with(tar.Header{Name: "x", Typeflag: tar.TypeSymlink, Linkname: "/"})}, "", archive + `: "x" is neither a file nor a folder`, "cifar-10-binary.tar.gz"},
 		"hard link":    {&server{content: with(tar.Header{Name: "x", Typeflag: tar.TypeLink, Linkname: "y"})}, "", archive + `: "x" is neither a file nor a folder`, "cifar-10-binary.tar.gz"},
 		"same name":    {&server{content: with(wholeArchive()[1])}, "", archive + `: "cifar-10-batches-bin/data_batch_1.bin": `, "cifar-10-binary.tar.gz"},
-		"incomplete":   {&server{content: part}, "", archive + " does not hold CIFAR-10: 6 of 10 train images", "cifar-10-binary.tar.gz"},
+		"incomplete":   {&server{content: part}, "", "DIR/cifar10.partial does not hold CIFAR-10 (6 of 10 train images): remove it to fetch again", "cifar10"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, dir := small(), filepath.Join(t.TempDir(), "new")
-			if c.md5 = test.md5; c.md5 == "" {
-				c.md5 = digestOf(test.server.content)
+			c, dir := small(test.server.content), filepath.Join(t.TempDir(), "new")
+			if test.md5 != "" {
+				c.Archives[0].Digest = test.md5
 			}
 			err := fetchFrom(t, c, test.server, dir)
 			if !strings.HasPrefix(err, test.want) || strings.Contains(err, "\n") {
@@ -283,7 +292,7 @@ func TestFetchFailures(t *testing.T) {
 			}
 			outside, _ := filepath.Glob(filepath.Join(dir, "*"))
 			for _, path := range outside {
-				if name := filepath.Base(path); name != "cifar10" {
+				if name := filepath.Base(path); name != "cifar10.partial" {
 					t.Errorf("wrote %s", path)
 				}
 			}
@@ -298,37 +307,11 @@ func TestFetchFromAServerThatFallsSilent(t *testing.T) {
 	usual := stallLimit
 	t.Cleanup(func() { stallLimit = usual })
 	stallLimit = 50 * time.Millisecond
-	c, content := small(), tarred(t, wholeArchive())
+	content := tarred(t, wholeArchive())
+	c := small(content)
 	err := fetchFrom(t, c, &server{content: content, silentAt: 1000}, t.TempDir())
 	if !strings.HasPrefix(err, "URL/kriz/cifar-10-binary.tar.gz: ") || !strings.HasSuffix(err, "the server has been silent for 50ms") {
 		t.Error(err)
-	}
-}
-
-// TestFetchFromAServerThatDoesNotEnd: neither a length that is too large nor one that is not sent fills the disk.
-func TestFetchFromAServerThatDoesNotEnd(t *testing.T) {
-	defer func(before int64) { maxArchive = before }(maxArchive)
-	maxArchive = 1 << 16
-	for _, length := range []string{"", "2600000000"} {
-		endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if length != "" {
-				w.Header().Set("Content-Length", length)
-			}
-			for range 1 << 10 {
-				if _, err := w.Write(make([]byte, 1<<12)); err != nil {
-					return
-				}
-			}
-		}))
-		dir := t.TempDir()
-		err := small().fetch(t.Context(), dir, Options{BaseURL: endless.URL})
-		endless.Close()
-		if err == nil || !strings.HasPrefix(err.Error(), endless.URL) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("length %q: error %v", length, err)
-		}
-		if info, err := os.Stat(filepath.Join(dir, "cifar10", archives[0].file+".part")); err == nil && info.Size() > maxArchive+1 {
-			t.Errorf("length %q: %d bytes were kept", length, info.Size())
-		}
 	}
 }
 
@@ -337,62 +320,44 @@ func TestFetchIsInterrupted(t *testing.T) {
 	defer web.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	dir := t.TempDir()
-	err := small().fetch(ctx, dir, Options{BaseURL: web.URL, Progress: func(done, total int64) {
+	err := fetchAll(ctx, dir, Options{BaseURL: web.URL, Progress: func(_ string, done, total int64) {
 		if done == 1000 {
 			cancel()
 		}
-	}})
+	}}, small(nil))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	if part, err := os.ReadFile(filepath.Join(dir, "cifar10/cifar-10-binary.tar.gz.part")); err != nil || len(part) != 1000 {
+	if part, err := os.ReadFile(filepath.Join(dir, "cifar10.partial/cifar-10-binary.tar.gz.part")); err != nil || len(part) != 1000 {
 		t.Errorf("%d bytes are kept, want 1000: %v", len(part), err)
 	}
 }
 
-// A full disk, on systems with such a device; elsewhere a folder in place of the file.
-func TestFetchOntoAFullDisk(t *testing.T) {
-	c, content := small(), tarred(t, wholeArchive())
-	dir := t.TempDir()
-	part := filepath.Join(dir, "cifar10/cifar-10-binary.tar.gz.part")
-	if err := os.MkdirAll(filepath.Dir(part), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	want := "write DIR/cifar10/cifar-10-binary.tar.gz.part: no space left on device"
-	if _, err := os.Stat("/dev/full"); err == nil {
-		if err := os.Symlink("/dev/full", part); err != nil {
-			t.Fatal(err)
-		}
-	} else {
-		want = "open DIR/cifar10/cifar-10-binary.tar.gz.part: is a directory"
-		if err := os.Mkdir(part, 0o777); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := fetchFrom(t, c, &server{content: content}, dir); err != want {
-		t.Errorf("error %s, want %s", err, want)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "cifar10/cifar-10-batches-bin")); err == nil {
-		t.Error("something was unpacked")
-	}
-}
-
 func TestFetchKnowsItsDatasets(t *testing.T) {
-	if err := Dataset(t.Context(), "cifar", t.TempDir(), Options{}); fmt.Sprint(err) != `cannot fetch dataset "cifar", only cifar10 and cifar100` {
-		t.Error(err)
+	for _, key := range []string{"cifar", "imagenet"} { // The second needs an account.
+		if err := Datasets(t.Context(), t.TempDir(), Options{}, key); fmt.Sprint(err) != fmt.Sprintf("cannot fetch dataset %q", key) {
+			t.Error(err)
+		}
 	}
-	if err := Dataset(t.Context(), "cifar100", "", Options{}); fmt.Sprint(err) != "CIFAR-100 needs a data folder" {
+	if err := Datasets(t.Context(), "", Options{}, "cifar100"); fmt.Sprint(err) != "CIFAR-100 needs a data folder" {
 		t.Error(err)
 	}
 	s := &server{status: 404}
 	web := httptest.NewServer(s)
 	defer web.Close()
-	for _, key := range []string{"cifar10", "cifar100"} {
-		if err := Dataset(t.Context(), key, t.TempDir(), Options{BaseURL: web.URL}); err == nil {
-			t.Errorf("%s came from nowhere", key)
+	freeBytes = func(string) (int64, error) { return 1 << 50, nil }
+	defer func() { freeBytes = Free }()
+	for _, d := range Table {
+		if d.Steps != "" {
+			continue
+		}
+		if err := Datasets(t.Context(), t.TempDir(), Options{BaseURL: web.URL}, d.Key); err == nil {
+			t.Errorf("%s came from nowhere", d.Key)
 		}
 	}
-	if got := strings.Join(s.requested, ","); got != "/cifar-10-binary.tar.gz ,/cifar-100-binary.tar.gz " {
+	want := "/cifar-10-binary.tar.gz ,/cifar-100-binary.tar.gz ,/tiny-imagenet-200.zip ,/VOCtrainval_11-May-2012.tar ,/ADEChallengeData2016.zip ," +
+		"/train2017.zip ,/DAVIS-2017-trainval-480p.zip ,/SPair-71k.tar.gz "
+	if got := strings.Join(s.requested, ","); got != want {
 		t.Errorf("asked for %q", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/semcon/semcon/internal/filelock"
@@ -12,8 +13,8 @@ import (
 
 // TestFetchTwiceAtOnce: the second call waits for the first and downloads nothing.
 func TestFetchTwiceAtOnce(t *testing.T) {
-	c, content := small(), tarred(t, wholeArchive())
-	c.md5 = digestOf(content)
+	content := tarred(t, wholeArchive())
+	c := small(content)
 	dir := t.TempDir()
 	unlock, _, err := filelock.Wait(t.Context(), filepath.Join(dir, ".cifar10.lock"), nil)
 	if err != nil {
@@ -25,7 +26,11 @@ func TestFetchTwiceAtOnce(t *testing.T) {
 	waiting, done := make(chan bool, 2), make(chan error, 2)
 	for range 2 {
 		go func() {
-			done <- c.fetch(t.Context(), dir, Options{BaseURL: web.URL, Waiting: func() { waiting <- true }})
+			done <- fetchAll(t.Context(), dir, Options{BaseURL: web.URL, Say: func(line string) {
+				if strings.HasSuffix(line, "; waiting for it") {
+					waiting <- true
+				}
+			}}, c)
 		}()
 	}
 	<-waiting

@@ -106,6 +106,7 @@ var Study = maintable.Spec(study.Spec[maintable.Config, maintable.Data]{
 		Reproduces: "Tab. ablation; claims C13–C18",
 		Labels:     []string{"ablation"},
 		Data:       "synthetic objects and scenes; with --data images of ImageNet (imagenet/) and COCO (coco/), evaluated where there are labels",
+		Reads:      []string{"imagenet", "coco"},
 		Cost: map[study.Profile]string{
 			study.Smoke: "about a minute on 2 cores",
 			study.Quick: "about 28 minutes on 2 cores; on photographs seven hours, or two and a half from one start by --set init=FILE",

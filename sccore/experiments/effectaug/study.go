@@ -33,6 +33,7 @@ var Study = study.Spec[augmentation.Config, augmentation.Data]{
 		Reproduces: "Tab. effect_aug, Tab. effect_aug_full; claims C1–C12",
 		Labels:     []string{"effect_aug", "effect_aug_full"},
 		Data:       "CIFAR-10 (quick), CIFAR-10 and CIFAR-100 (full), class folders, or synthetic objects without --data",
+		Reads:      []string{"cifar10", "cifar100"},
 		Cost: map[study.Profile]string{
 			study.Smoke: "under a minute on 2 cores",
 			study.Quick: "60 to 90 minutes on 2 cores with 10,000 images",

@@ -220,6 +220,7 @@ var Study = maintable.Spec(study.Spec[Config, maintable.Data]{
 		Reproduces: "Fig. longer_training, Fig. longer_training_full; claim C24",
 		Labels:     []string{"longer_training", "longer_training_full"},
 		Data:       "synthetic objects and scenes; with --data images of ImageNet (imagenet/) and COCO (coco/), evaluated where there are labels",
+		Reads:      []string{"imagenet", "coco"},
 		Cost: map[study.Profile]string{
 			study.Smoke: "two minutes on 2 cores, mostly compiling",
 			study.Quick: "about an hour and a half on 2 cores; on photographs several hours",

@@ -37,6 +37,7 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 		Title:      "Does training with the paper's method improve features, from scratch in two stages or from a checkpoint?",
 		Reproduces: "\"Training pipeline\"; the encoders that other experiments evaluate",
 		Data:       "synthetic scenes and objects; with --data images of ImageNet (imagenet/) and COCO (coco/)",
+		Reads:      []string{"imagenet", "coco"},
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",
 			study.Quick: "about 20 minutes on 2 cores; on photographs five hours, or 40 minutes from one start by --set init=FILE",

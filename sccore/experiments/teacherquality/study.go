@@ -42,6 +42,7 @@ var Study = study.Spec[Config, data]{
 		Title:      "When does patch concentration help: how good must correspondences be, and with which loss?",
 		Reproduces: "\"Patch correspondence distillation\"; explains what claim C16 needs",
 		Data:       "synthetic scenes and objects, whose labels give correspondences of known quality; with --data PASCAL VOC, from encoders by --set init=FILE and teacher=FILE",
+		Reads:      []string{voc},
 		Cost: map[study.Profile]string{
 			study.Smoke: "a minute",
 			study.Quick: "half an hour on 2 cores; on photographs an hour and a half",

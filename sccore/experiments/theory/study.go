@@ -57,6 +57,7 @@ var Study = study.Spec[Config, data]{
 		Title:      "Is the bound on the error informative for trained encoders, and do they concentrate as the theory predicts?",
 		Reproduces: "section \"Theoretical Analysis\", which has no numbers: its quantities for the encoders of " + augmentation.Study,
 		Data:       "the encoders under out/" + augmentation.Study + " and the data that trained them",
+		Reads:      []string{"cifar10", "cifar100"},
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds, after " + augmentation.Study,
 			study.Quick: "about 5 minutes on 2 cores, after " + augmentation.Study,

@@ -66,6 +66,7 @@ func (e Experiment[C]) Spec() study.Spec[C, evaluation.Data] {
 			return config, err
 		}
 	}
+	e.Reads = e.Sources.Names
 	spec := study.Spec[C, evaluation.Data]{
 		Info: e.Info, Parts: []string{"dataset", "row", "seed"}, Datasets: e.Sources.Datasets, Cells: e.Grid.Cells, BySeed: Drawn,
 		Open: func(o study.Options, dataset string, cells []study.Cell[C]) (evaluation.Data, error) {

@@ -98,6 +98,7 @@ func (e Tuning[C, D, T, R, M]) Spec() study.Spec[C, D] {
 	if e.BySeed == nil {
 		e.BySeed = Drawn
 	}
+	e.Reads = e.Sources.Names
 	return study.Spec[C, D]{
 		Info: e.Info, Parts: e.Parts, Datasets: e.Sources.Datasets, Cells: e.Grid.Cells, BySeed: e.BySeed,
 		Open: func(o study.Options, dataset string, cells []study.Cell[C]) (D, error) {

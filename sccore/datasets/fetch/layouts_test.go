@@ -141,7 +141,7 @@ func tiny(key string, archives map[string][]byte) Dataset {
 	d.Archives = slices.Clone(d.Archives)
 	for i, a := range d.Archives {
 		name, _, _ := strings.Cut(path.Base(a.Address), "?")
-		if d.Archives[i].Unpacked = 1 << 20; a.Digest != "" {
+		if d.Archives[i].Unpacked, d.Archives[i].Size = 1<<20, 1<<20; a.Digest != "" {
 			d.Archives[i].Digest = digestOf(archives[name])
 		}
 	}

@@ -52,9 +52,9 @@ func (f Features) Patch(row, column int) []float32 {
 // engine is the process's own: two of them would share no memory.
 var engine = sync.OnceValues(func() (compute.Backend, error) { return backend.Open() })
 
-// Open reads a transformer from a file of weights, or from what [hub.Locate] finds by a name such as facebook/dino-vits16. A key that is not understood is an error; those that match a pattern of ignore, with * for any text, are
-// left out. It runs on XLA if the plugin is installed ("semcon lab --setup-only"), and else on the pure-Go engine;
-// $GOMLX_BACKEND chooses. The error is one line that names the file.
+// Open reads a transformer from a file of weights, or by a name such as facebook/dino-vits16 that [hub.Locate] takes, which may download it without a word:
+// hub.Locate shows progress and can be stopped. A key that is not understood is an error; those that match a pattern of ignore, with * for any text, are left out. It
+// runs on XLA if the plugin is installed ("semcon lab --setup-only"), and else on the pure-Go engine; $GOMLX_BACKEND chooses. The error is one line that names the file.
 func Open(file string, ignore ...string) (*ViT, error) {
 	file, err := hub.Locate(context.Background(), file, hub.Watch{})
 	if err != nil {

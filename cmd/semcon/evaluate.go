@@ -114,7 +114,7 @@ func evaluationVerb(named evaluation.Named) *cobra.Command {
 				c.set = append([]string{name + "=" + value}, c.set...)
 			}
 		}
-		check(requireReadableFile("weights", c.weights))
+		check(locateFlag(cmd, "weights", &c.weights))
 		return c.run(cmd.Context(), e, must(choice.open(c.weights)))
 	}
 	return cmd

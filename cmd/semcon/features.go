@@ -93,6 +93,7 @@ func featuresVerb() *cobra.Command {
 			return usagef("--out %s: a .npy holds one tensor, not %s; want a .safetensors", c.out, strings.Join(tensors, " and "))
 		}
 		check(requireWritableFile("out", c.out))
+		check(locateFlag(cmd, "weights", file))
 		c.vit = must(choice.open(*file))
 		check(preprocess(&c.vit))
 		return c.run(cmd.Context(), names[0], *file)

@@ -37,6 +37,9 @@ const kept = "kept"
 // keeps is the annotation of the verbs that train.
 var keeps = map[string]string{kept: "records and checkpoints are kept"}
 
+// outVariable names the folder of the results of a notebook's session.
+const outVariable = "SEMCON_OUT"
+
 // newRoot returns the command line with all verbs.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
@@ -51,8 +54,8 @@ func newRoot() *cobra.Command {
 			root.SetHelpCommand(c)
 		}
 		if out := c.Flags().Lookup("out"); out != nil && out.DefValue == "out" { // Commands in cells of a notebook find the records of its runs.
-			out.Usage += "; $SEMCON_OUT is another default"
-			if folder := os.Getenv("SEMCON_OUT"); folder != "" {
+			out.Usage += "; $" + outVariable + " is another default"
+			if folder := os.Getenv(outVariable); folder != "" {
 				out.DefValue = folder
 				check(out.Value.Set(folder))
 			}
@@ -61,7 +64,7 @@ func newRoot() *cobra.Command {
 			one.Example = "  " + strings.ReplaceAll(one.Example, "\n", "\n  ")
 			run := one.RunE
 			one.RunE = func(c *cobra.Command, args []string) error {
-				return panics.Catch(func() error { return ended(func() error { check(locateWeights(c)); return run(c, args) }) })
+				return panics.Catch(func() error { return ended(func() error { return run(c, args) }) })
 			}
 		}
 		root.AddCommand(c)

@@ -51,7 +51,7 @@ func showVerb() *cobra.Command {
 	out := c.Flags().String("out", "pictures", "`FOLDER` for the pictures, .svg and .png")
 	size := c.Flags().Int("size", 0, "`PIXELS` of the height and width that images are cropped to; by default 224 or the nearest that the patches fit")
 	places := c.Flags().StringArray("point", nil, "also draw where patches are like the one at `X,Y` of the first image, in shares of its width and height: 0.5,0.5 is the middle; may be repeated")
-	c.RunE = func(_ *cobra.Command, paths []string) error {
+	c.RunE = func(c *cobra.Command, paths []string) error {
 		check(requireImages(paths, *file, noWeights()))
 		var points []features.Point
 		for _, text := range *places {
@@ -64,7 +64,7 @@ func showVerb() *cobra.Command {
 		if *size < 0 || *size > 2048 {
 			return usagef("--size %d is not between 1 and 2048", *size)
 		}
-		check(requireReadableFile("weights", *file))
+		check(locateFlag(c, "weights", file))
 		check(requireWritable("out", *out))
 		for _, f := range must(ownimages.Show(must(openEngine()), *file, paths, *size, points...)) {
 			check(figures.SaveFigure(*out, f.Name, f.Figure))
@@ -100,7 +100,7 @@ func attentionVerb() *cobra.Command {
 		if err := figures.CheckFormat(*out); err != nil {
 			return usagef("--out %v", err)
 		}
-		check(requireReadableFile("weights", *file))
+		check(locateFlag(c, "weights", file))
 		check(requireWritableFile("out", *out))
 		v := must(choice.open(*file))
 		if c.Flags().Changed("size") {

@@ -19,7 +19,7 @@ import (
 
 // readRecords reads the records of experiments in a folder. It says which lines are broken, and if none has the wanted profile which profiles there are.
 func readRecords(verbName string, o *study.Options, in string, all ...study.Experiment) (records []study.Record, err error) {
-	if o.Out != "out" {
+	if o.Out != cmp.Or(os.Getenv(outVariable), "out") {
 		if err := requireFolder("out", o.Out); err != nil {
 			return nil, err
 		}
@@ -65,9 +65,10 @@ func tableVerb() *cobra.Command {
 	o := recordFlags(c, "of the runs shown", "of the records")
 	format := choiceFlag(c, "format", "`FORMAT`: "+strings.Join(figures.Formats, ", "), figures.Formats...)
 	setFlag(c, o)
-	c.RunE = func(_ *cobra.Command, names []string) error {
+	c.RunE = func(c *cobra.Command, names []string) error {
 		experiment, label, err := oneExperiment(names)
 		check(err)
+		check(locateSettings(c, &o.Set))
 		folder := filepath.Join(o.Out, experiment.Name)
 		records := must(readRecords("table", o, folder, experiment))
 		if len(records) == 0 {
@@ -140,8 +141,9 @@ func claimsVerb() *cobra.Command {
 	o := recordFlags(c, "of the runs", "of the records")
 	setFlag(c, o)
 	format := choiceFlag(c, "format", "`FORMAT`: "+strings.Join(figures.ScoreboardFormats, ", "), figures.ScoreboardFormats...)
-	c.RunE = func(*cobra.Command, []string) error {
+	c.RunE = func(c *cobra.Command, _ []string) error {
 		must(readRecords("claims", o, o.Out, experiments.All()...))
+		check(locateSettings(c, &o.Set))
 		check(knownSettings(*o))
 		fmt.Print(must(must(experiments.Claims(o.Out, o.Profile, o.Set...)).Format(*format)))
 		return nil
@@ -193,6 +195,7 @@ func reportVerb() *cobra.Command {
 		check(requireFolder("out", o.Out))
 		check(requireFolder("data", o.Data))
 		check(target.check(o.Out))
+		check(locateSettings(c, &o.Set))
 		check(knownSettings(*o))
 		shown := report.Options{Profile: o.Profile, Out: o.Out, Data: o.Data, Set: o.Set}
 		if *models {

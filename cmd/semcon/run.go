@@ -48,7 +48,7 @@ func trainVerb() *cobra.Command {
 			o.Out = filepath.Join("out", "train", filepath.Base(must(filepath.Abs(names[0]))))
 		}
 		if o.Start.Init != "" {
-			check(requireReadableFile("init", o.Start.Init))
+			check(locateFlag(c, "init", &o.Start.Init))
 		}
 		check(requireWritable("out", o.Out))
 		engine := must(openDevices(*devices, o.CheckpointEvery))
@@ -94,6 +94,9 @@ func completeStudy(c *cobra.Command, o *study.Options, names []string) (e study.
 	}
 	if !e.GeneratesData {
 		err = requireFolder("data", o.Data)
+	}
+	if err == nil {
+		err = locateSettings(c, &o.Set)
 	}
 	return e, table, err
 }
@@ -178,7 +181,7 @@ func flagsOf(o study.Options) (words []string) {
 	if o.Profile != study.Quick {
 		words = append(words, "--profile", string(o.Profile))
 	}
-	if o.Out != "out" {
+	if o.Out != "out" || os.Getenv(outVariable) != "" { // Where the command runs, the variable may have another value.
 		words = append(words, "--out", o.Out)
 	}
 	if o.Data != "" {

@@ -3,11 +3,11 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/weights/hub"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // downloads draws bars of files that come from the Hub.
@@ -21,30 +21,22 @@ func locate(c *cobra.Command, name string) (string, error) {
 	return hub.Locate(c.Context(), name, downloads)
 }
 
-// locateWeights puts paths in the place of names in the flags of a verb that take weights. A job that is only submitted finds them where it runs.
-func locateWeights(c *cobra.Command) (err error) {
-	if c.Name() == "submit" {
-		return nil
+// locateFlag puts the path of the weights that a flag names in the place of the name.
+func locateFlag(c *cobra.Command, flag string, name *string) error {
+	path, err := locate(c, *name)
+	if err != nil {
+		return fmt.Errorf("--%s %w", flag, err)
 	}
-	for _, name := range []string{"weights", "init"} {
-		if f := c.Flags().Lookup(name); f != nil && f.Value.String() != "" {
-			path, err := locate(c, f.Value.String())
-			if err != nil {
-				return fmt.Errorf("--%s %w", name, err)
-			}
-			check(f.Value.Set(path))
-		}
-	}
-	f := c.Flags().Lookup("set")
-	if f == nil {
-		return nil
-	}
-	settings := f.Value.(pflag.SliceValue)
-	located, err := hub.Settings(c.Context(), settings.GetSlice(), downloads)
-	if err != nil || len(located) == 0 {
-		return err
-	}
-	return settings.Replace(located)
+	*name = path
+	return requireReadableFile(flag, path)
+}
+
+// locateSettings puts paths in the place of names of weights in settings. Verbs that only read records take what the cache has.
+func locateSettings(c *cobra.Command, set *[]string) (err error) {
+	watch := downloads
+	watch.Cached = !slices.Contains([]string{"run", "submit"}, c.Name())
+	*set, err = hub.Settings(c.Context(), *set, watch)
+	return err
 }
 
 // printPublished prints where published weights are, and what was tried of them.

@@ -50,23 +50,12 @@ func (s Spec[C, D]) Selected(records []Record, o Options) (selected []Record, er
 		return records, nil
 	}
 	hashes := map[string]map[string]bool{} // Of the cells of each dataset.
-	for _, r := range records {
-		o.Seeds = max(o.Seeds, r.Seed+1)
-	}
 	upgrade(records)
 	for _, r := range records {
-		dataset, _, _ := strings.Cut(r.Cell, "/")
-		if dataset != r.Dataset {
-			dataset = "" // Images that have no name in the cell's.
-		}
+		dataset := r.cellDataset()
 		if hashes[dataset] == nil {
-			cells, err := s.Cells(o, dataset)
-			if err != nil {
-				return nil, BadOption{err}
-			}
-			hashes[dataset] = map[string]bool{}
-			for _, c := range cells {
-				hashes[dataset][c.Hash()] = true
+			if hashes[dataset], err = s.hashes(records, o, dataset); err != nil {
+				return nil, err
 			}
 		}
 		if r.Profile == o.Profile && hashes[dataset][r.ConfigHash] {
@@ -74,6 +63,37 @@ func (s Spec[C, D]) Selected(records []Record, o Options) (selected []Record, er
 		}
 	}
 	return selected, nil
+}
+
+// cellDataset is the dataset of the record's cell; empty for images that have no name in the cell's.
+func (r Record) cellDataset() string {
+	if dataset, _, _ := strings.Cut(r.Cell, "/"); dataset == r.Dataset {
+		return dataset
+	}
+	return ""
+}
+
+// hashes are those of the cells of a dataset, of as many seeds as records have and the options allow: shares of the images may limit them.
+func (s Spec[C, D]) hashes(records []Record, o Options, dataset string) (hashes map[string]bool, err error) {
+	for _, r := range records {
+		if r.Profile == o.Profile && r.cellDataset() == dataset {
+			o.Seeds = max(o.Seeds, r.Seed+1)
+		}
+	}
+	var cells []Cell[C]
+	for o.Seeds = max(o.Seeds, 1); o.Seeds > 0; o.Seeds-- {
+		if cells, err = s.Cells(o, dataset); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return nil, BadOption{err}
+	}
+	hashes = map[string]bool{}
+	for _, c := range cells {
+		hashes[c.Hash()] = true
+	}
+	return hashes, nil
 }
 
 // Results groups the records of one profile.

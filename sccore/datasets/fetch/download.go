@@ -22,6 +22,17 @@ import (
 // stallLimit is how long a server may be silent before a download gives up. Tests shorten it.
 var stallLimit = time.Minute
 
+// Client follows redirects, but gives the token of an account to nobody else than the scheme, host and port that it was meant for.
+var Client = &http.Client{CheckRedirect: func(request *http.Request, via []*http.Request) error {
+	if len(via) >= 10 {
+		return errors.New("10 redirects")
+	}
+	if first := via[0].URL; request.URL.Scheme != first.Scheme || request.URL.Host != first.Host {
+		request.Header.Del("Authorization")
+	}
+	return nil
+}}
+
 // File is a file on a server, and where it is kept.
 type File struct {
 	Address, Path string
@@ -69,13 +80,13 @@ func (f File) download(ctx context.Context) error {
 	}
 	request.Header.Set("Accept-Encoding", "identity") // The digest is that of the stored file.
 	if f.Token != "" {
-		request.Header.Set("Authorization", "Bearer "+f.Token) // A redirect to another server does not get it.
+		request.Header.Set("Authorization", "Bearer "+f.Token)
 	}
 	if have > 0 {
 		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", have))
 		request.Header.Set("If-Range", string(validator))
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := Client.Do(request)
 	if err != nil {
 		return fail(err)
 	}

@@ -9,10 +9,13 @@ import (
 	"context"
 	"crypto/sha1"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
+	"io"
 	"io/fs"
+	"net/http"
 	"net/url"
 	"os"
 	"path"
@@ -20,6 +23,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gomlx/go-huggingface/hub"
 	"github.com/semcon/semcon/internal/atomicfile"
@@ -32,7 +36,9 @@ import (
 // Watch is told about a download. The zero value is told nothing.
 type Watch struct {
 	Bar func(title string, total int) progress.Bar // Opens the progress bar of a file, in megabytes.
-	Say func(line string)                          // Called with a repository's licence when its weights have come.
+	Say func(line string)                          // Called with a repository's licence when its weights have come, and if the Hub cannot be reached.
+	// Cached says that the cache alone counts, without the network.
+	Cached bool
 }
 
 // repositoryName is an owner and a name, with a revision.
@@ -60,7 +66,7 @@ func Locate(ctx context.Context, name string, watch Watch) (string, error) {
 	match := fileName.FindStringSubmatch(name)
 	if match != nil {
 		file = match[3]
-	} else if match = repositoryName.FindStringSubmatch(name); err == nil || match == nil || slices.Contains(extensions, filepath.Ext(name)) {
+	} else if match = repositoryName.FindStringSubmatch(name); err == nil || match == nil || slices.Contains(extensions, filepath.Ext(name)) || below(name) {
 		return name, nil // Whoever reads it says what is wrong with it.
 	}
 	path, err := fromHub(ctx, match[1], cmp.Or(match[2], "main"), file, watch)
@@ -71,6 +77,13 @@ func Locate(ctx context.Context, name string, watch Watch) (string, error) {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
 	return path, nil
+}
+
+// below reports whether a name is that of a file below a folder that is here.
+func below(name string) bool {
+	folder, _, _ := strings.Cut(name, "/")
+	info, err := os.Stat(folder)
+	return err == nil && info.IsDir()
 }
 
 // extensions are those of files of weights.
@@ -89,24 +102,24 @@ func inFolder(folder string) (string, error) {
 	return "", fmt.Errorf("%s: the folder has none of %s", folder, strings.Join(weightFiles, ", "))
 }
 
-// cacheFolder is the folder of repositories, as huggingface_hub chooses it.
-func cacheFolder() string {
-	if folder := os.Getenv("HF_HUB_CACHE"); folder != "" {
-		return folder
-	}
-	if home := os.Getenv("HF_HOME"); home != "" {
-		return filepath.Join(home, "hub")
-	}
-	return hub.DefaultCacheDir()
-}
+// home is the folder of the Hub's cache and of the user's token, as huggingface_hub chooses it.
+func home() string { return cmp.Or(os.Getenv("HF_HOME"), filepath.Dir(hub.DefaultCacheDir())) }
+
+// cacheFolder is the folder of repositories.
+func cacheFolder() string { return cmp.Or(os.Getenv("HF_HUB_CACHE"), filepath.Join(home(), "hub")) }
 
 // token returns the token of the user's account: that of HF_TOKEN, or of the file that "huggingface-cli login" writes.
 func token() string {
 	if token := os.Getenv("HF_TOKEN"); token != "" {
 		return token
 	}
-	content, _ := os.ReadFile(cmp.Or(os.Getenv("HF_TOKEN_PATH"), filepath.Join(filepath.Dir(cacheFolder()), "token")))
+	content, _ := os.ReadFile(cmp.Or(os.Getenv("HF_TOKEN_PATH"), filepath.Join(home(), "token")))
 	return strings.TrimSpace(string(content))
+}
+
+// endpoint is the address of the Hub, or of a mirror.
+func endpoint() string {
+	return strings.TrimSuffix(cmp.Or(os.Getenv("HF_ENDPOINT"), "https://huggingface.co"), "/")
 }
 
 // offline reports whether HF_HUB_OFFLINE forbids the network.
@@ -138,22 +151,26 @@ func fromHub(ctx context.Context, id, revision, file string, watch Watch) (strin
 		return "", fmt.Errorf("revision %q or file %q leads out of the repository", revision, file)
 	}
 	folder := filepath.Join(cacheFolder(), "models--"+strings.ReplaceAll(id, "/", "--"))
-	if offline() {
+	if offline() || watch.Cached {
 		path, err := cached(folder, revision, file)
-		if err != nil {
-			return "", fmt.Errorf("%w, and HF_HUB_OFFLINE is set", err)
+		if err != nil && offline() {
+			err = fmt.Errorf("%w, and HF_HUB_OFFLINE is set", err)
 		}
-		return path, nil
+		return path, err
 	}
-	repo := hub.New(id).WithRevision(revision).WithAuth(token()).WithCacheDir(cacheFolder())
-	repo.Verbosity = 0
-	if err := readInfo(ctx, repo); err != nil {
-		if path, cacheErr := cached(folder, revision, file); cacheErr == nil && ctx.Err() == nil {
-			return path, nil // As without the network.
+	info, err := readInfo(ctx, id, revision)
+	if unreachable := new(url.Error); errors.As(err, &unreachable) && ctx.Err() == nil {
+		path, cacheErr := cached(folder, revision, file)
+		if cacheErr == nil && watch.Say != nil {
+			watch.Say(fmt.Sprintf("the Hugging Face Hub cannot be reached (%v): %s is what the cache has", unreachable.Err, id))
 		}
+		if cacheErr == nil {
+			return path, nil
+		}
+	}
+	if err != nil {
 		return "", err
 	}
-	info := repo.Info()
 	if info.CommitHash == "" || !filepath.IsLocal(info.CommitHash) || filepath.Base(info.CommitHash) != info.CommitHash {
 		return "", fmt.Errorf("the answer has no commit, %.80q", info.CommitHash)
 	}
@@ -176,7 +193,7 @@ func fromHub(ctx context.Context, id, revision, file string, watch Watch) (strin
 		if i < 0 {
 			return "", fmt.Errorf("the repository has no %s", name)
 		}
-		located, downloaded, err := getFile(ctx, repo, folder, info.CommitHash, info.Siblings[i], watch)
+		located, downloaded, err := getFile(ctx, id, folder, info.CommitHash, info.Siblings[i], watch)
 		came = came || downloaded
 		return located, err
 	}
@@ -218,40 +235,50 @@ func lock(ctx context.Context, folder string) (unlock func(), waited bool, err e
 	return filelock.Wait(ctx, filepath.Join(folder, ".semcon.lock"), nil)
 }
 
-// readInfo asks the Hub for a repository's files.
-func readInfo(ctx context.Context, repo *hub.Repo) error {
-	answer := make(chan error, 1)
-	go func() { answer <- repo.DownloadInfo(true) }()
-	var err error
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case err = <-answer:
+// infoLimit is the time that the Hub may take to list a repository's files. Tests shorten it.
+var infoLimit = 20 * time.Second
+
+// readInfo asks the Hub for a repository's files. A Hub that cannot be reached is a [url.Error].
+func readInfo(ctx context.Context, id, revision string) (*hub.RepoInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, infoLimit)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/api/models/%s/revision/%s?blobs=true", endpoint(), id, url.PathEscape(revision)), nil)
+	if err != nil {
+		return nil, err
 	}
-	switch text := fmt.Sprint(err); {
-	case err == nil:
-		return nil
-	case strings.Contains(text, "code 401"), strings.Contains(text, "code 403"):
-		return errors.New("there is no such public repository, or it is gated: accept its terms on its page and set HF_TOKEN")
-	case strings.Contains(text, "code 404"):
-		return errors.New("there is no such repository or revision")
+	if token := token(); token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	if broken, ok := errors.AsType[*url.Error](err); ok {
-		return broken
+	response, err := fetch.Client.Do(request)
+	if err != nil {
+		return nil, err
 	}
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return errors.New(line)
+	defer response.Body.Close()
+	switch response.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return nil, errors.New("there is no such public repository, or it is gated: accept its terms on its page and set HF_TOKEN")
+	case http.StatusNotFound:
+		return nil, errors.New("there is no such repository or revision")
+	default:
+		return nil, fmt.Errorf("%s: %s", request.URL, response.Status)
+	}
+	info := &hub.RepoInfo{}
+	if err := json.NewDecoder(io.LimitReader(response.Body, 16<<20)).Decode(info); err != nil {
+		return nil, fmt.Errorf("%s: %w", request.URL, err)
+	}
+	return info, nil
 }
 
 // getFile puts a file of a repository into its folder of the cache, by its digest, and links to it from the folder of the commit.
-func getFile(ctx context.Context, repo *hub.Repo, folder, commit string, info *hub.FileInfo, watch Watch) (link string, downloaded bool, err error) {
+func getFile(ctx context.Context, id, folder, commit string, info *hub.FileInfo, watch Watch) (link string, downloaded bool, err error) {
 	link = filepath.Join(folder, "snapshots", commit, filepath.FromSlash(info.Name))
 	if _, err := os.Stat(link); err == nil {
 		return link, false, nil
 	}
-	address, err := repo.FileURL(info.Name)
-	if err != nil {
-		return "", false, err
+	address := fmt.Sprintf("%s/%s/resolve/%s", endpoint(), id, commit)
+	for part := range strings.SplitSeq(info.Name, "/") {
+		address += "/" + url.PathEscape(part)
 	}
 	// Git identifies a small file by the SHA-1 of its length and its content.
 	file := fetch.File{Address: address, Token: token(), Most: info.Size, Want: info.BlobID, Digest: func() hash.Hash {
@@ -309,7 +336,7 @@ func Settings(ctx context.Context, set []string, watch Watch) ([]string, error) 
 	located := slices.Clone(set)
 	for i, assignment := range set {
 		key, name, _ := strings.Cut(assignment, "=")
-		if !slices.Contains([]string{"init", "teacher", "weights"}, key) && !strings.HasPrefix(key, "weights.") || name == "" || strings.Contains(name, "{seed}") {
+		if !slices.Contains([]string{"init", "teacher", "weights"}, key) && !strings.HasPrefix(key, "weights.") && !strings.HasSuffix(key, ".weights") || name == "" || strings.Contains(name, "{seed}") {
 			continue
 		}
 		path, err := Locate(ctx, name, watch)

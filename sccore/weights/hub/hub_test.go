@@ -26,10 +26,12 @@ const commit = "2439f60ef33a0d46d85da5001d52aeda5b00ce9f"
 type fakeHub struct {
 	files    map[string]string // Content by name; .safetensors files are kept by Git LFS.
 	gated    bool
-	wrong    bool // The listed digests are not those of the content.
-	cutAt    int  // The first answer with a large file breaks off there.
+	wrong    bool   // The listed digests are not those of the content.
+	cutAt    int    // The first answer with a large file breaks off there.
+	cdn      string // The address of another server that large files are redirected to; empty for this one.
 	mu       sync.Mutex
 	requests []string
+	tokens   []string // What the requests of large files gave.
 }
 
 func (h *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +49,7 @@ func (h *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if name, ok := strings.CutPrefix(path, "/owner/vit/resolve/"+commit+"/"); ok && h.files[name] != "" {
 		if filepath.Ext(name) == ".safetensors" {
-			http.Redirect(w, r, "/cdn/"+name, http.StatusFound)
+			http.Redirect(w, r, h.cdn+"/cdn/"+name, http.StatusFound)
 			return
 		}
 		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(h.files[name]))
@@ -58,6 +60,7 @@ func (h *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `{"error":"Repository not found"}`, http.StatusNotFound)
 		return
 	}
+	h.tokens = append(h.tokens, r.Header.Get("Authorization"))
 	w.Header().Set("ETag", `"one"`)
 	if h.cutAt > 0 {
 		w.Header().Set("Content-Length", fmt.Sprint(len(h.files[name])))
@@ -207,6 +210,69 @@ func TestLocateGatedWithAToken(t *testing.T) {
 	}
 }
 
+// TestATokenIsForTheHubAlone: another server does not get it, not even another port of the same host, and a file beside another cache is no token.
+func TestATokenIsForTheHubAlone(t *testing.T) {
+	h := small()
+	h.start(t)
+	other := httptest.NewServer(h)
+	defer other.Close()
+	h.cdn = other.URL
+	t.Setenv("HF_TOKEN", "secret")
+	if _, err := Locate(t.Context(), "owner/vit", Watch{}); err != nil {
+		t.Fatal(err)
+	}
+	if len(h.tokens) != 1 || h.tokens[0] != "" {
+		t.Errorf("the other server got %q", h.tokens)
+	}
+	t.Setenv("HF_TOKEN", "")
+	scratch := t.TempDir()
+	t.Setenv("HF_HUB_CACHE", filepath.Join(scratch, "hub"))
+	if err := os.WriteFile(filepath.Join(scratch, "token"), []byte("another's"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := token(); got != "" {
+		t.Errorf("token %q of a file beside HF_HUB_CACHE", got)
+	}
+}
+
+// TestASilentHubIsLikeNone: the cache counts where the Hub does not answer.
+func TestASilentHubIsLikeNone(t *testing.T) {
+	h := small()
+	h.start(t)
+	first, err := Locate(t.Context(), "owner/vit", Watch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func(before time.Duration) { infoLimit = before }(infoLimit)
+	infoLimit = 50 * time.Millisecond
+	release := make(chan bool)
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer silent.Close()
+	defer close(release)
+	t.Setenv("HF_ENDPOINT", silent.URL)
+	said := ""
+	if path, err := Locate(t.Context(), "owner/vit", Watch{Say: func(line string) { said = line }}); err != nil || path != first || !strings.Contains(said, "cannot be reached") {
+		t.Errorf("%s, %v, said %q", path, err, said)
+	}
+	before := len(h.requests)
+	if path, err := Locate(t.Context(), "owner/vit", Watch{Cached: true}); err != nil || path != first || len(h.requests) != before {
+		t.Errorf("from the cache alone: %s, %v", path, err)
+	}
+}
+
+// TestAMistypedPathIsNoRepository: a folder of the first part is here.
+func TestAMistypedPathIsNoRepository(t *testing.T) {
+	h := small()
+	h.start(t)
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("runs", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if path, err := Locate(t.Context(), "runs/encoder", Watch{}); err != nil || path != "runs/encoder" || len(h.requests) > 0 {
+		t.Errorf("%s, %v, requests %q", path, err, h.requests)
+	}
+}
+
 func TestLocateAFileOfARepository(t *testing.T) {
 	h := &fakeHub{files: map[string]string{"some models/vit+x/teacher.ckpt": "weights", "some models/vit+x/config.json": "{}", "config.json": "[]"}}
 	folder := h.start(t)
@@ -272,6 +338,9 @@ func TestLocateWithoutTheNetworkTakesTheCache(t *testing.T) {
 	if _, err := Locate(t.Context(), "owner/other", Watch{}); err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v, want one line", err)
 	}
+	if _, err := os.Stat(filepath.Join(os.Getenv("HF_HOME"), "hub", "models--owner--other")); err == nil {
+		t.Error("a repository that was not found has a folder in the cache")
+	}
 }
 
 func TestPublishedCheckpointsAreNamed(t *testing.T) {
@@ -294,9 +363,9 @@ func TestSettingsOfWeightsAreLocated(t *testing.T) {
 	h := small()
 	folder := h.start(t)
 	path := filepath.Join(folder, "snapshots", commit, "model.safetensors")
-	given := []string{"init=owner/vit", "weights.mine=owner/vit@main", "steps=3", "weights.x=a{seed}.pth", "init="}
+	given := []string{"init=owner/vit", "weights.mine=owner/vit@main", "steps=3", "weights.x=a{seed}.pth", "dino.weights=owner/vit", "init="}
 	located, err := Settings(t.Context(), given, Watch{})
-	if want := []string{"init=" + path, "weights.mine=" + path, "steps=3", "weights.x=a{seed}.pth", "init="}; err != nil || !slices.Equal(located, want) {
+	if want := []string{"init=" + path, "weights.mine=" + path, "steps=3", "weights.x=a{seed}.pth", "dino.weights=" + path, "init="}; err != nil || !slices.Equal(located, want) {
 		t.Errorf("%q, %v, want %q", located, err, want)
 	}
 	if _, err := Settings(t.Context(), []string{"teacher=owner/absent"}, Watch{}); err == nil || !strings.HasPrefix(err.Error(), "--set teacher: owner/absent: ") {

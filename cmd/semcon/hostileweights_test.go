@@ -91,7 +91,7 @@ func TestHostileWeightsAreOneLineOfEveryVerb(t *testing.T) {
 		{"Git LFS pointer", "a.safetensors", []byte("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 88283115\n"), "is a Git LFS pointer"},
 		{"web page", "a.safetensors", []byte("<!doctype html><html>not found</html>"), "is a web page"},
 		{"archive of torch.save", "a.safetensors", convolution, "contains no vision transformer"},
-		{"a folder", "a.pth/x", nil, "is not a regular file"},
+		{"a folder", "a.pth/x", nil, "the folder has none of model.safetensors"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			write(t, c.content, m.Checkout, "in", c.file)

@@ -35,7 +35,9 @@ func locateFlag(c *cobra.Command, flag string, name *string) error {
 func locateSettings(c *cobra.Command, set *[]string) (err error) {
 	watch := downloads
 	watch.Cached = !slices.Contains([]string{"run", "submit"}, c.Name())
-	*set, err = hub.Settings(c.Context(), *set, watch)
+	if *set, err = hub.Settings(c.Context(), *set, watch); err != nil && c.Context().Err() == nil {
+		return usagef("%v", err) // The setting names what cannot be had.
+	}
 	return err
 }
 

@@ -26,12 +26,19 @@ func TestWeightsByName(t *testing.T) {
 			t.Errorf("%s: exit status %d, %s%s", name, status, out, stderr)
 		}
 	}
-	for _, args := range [][]string{{"import", "owner/absent"}, {"show", "x.png", "--weights", "owner/absent"}, {"run", "main", "--set", "weights.mine=owner/absent"}} {
-		c := semcon(t, m, args...)
+	for _, test := range []struct {
+		args   []string
+		status int
+	}{
+		{[]string{"import", "owner/absent"}, 1},
+		{[]string{"show", "x.png", "--weights", "owner/absent"}, 1},
+		{[]string{"run", "main", "--set", "weights.mine=owner/absent"}, 2},
+	} {
+		c := semcon(t, m, test.args...)
 		c.Env = append(c.Env, "HF_HOME="+home, "HF_HUB_OFFLINE=1")
 		_, stderr, status := outcome(t, c)
-		if wantLine(t, stderr, "owner/absent: no such file, and from the Hugging Face Hub: ", "HF_HUB_OFFLINE"); status != 1 {
-			t.Errorf("%q: exit status %d", args, status)
+		if wantLine(t, stderr, "owner/absent: no such file, and from the Hugging Face Hub: ", "HF_HUB_OFFLINE"); status != test.status {
+			t.Errorf("%q: exit status %d, want %d", test.args, status, test.status)
 		}
 	}
 	if out, _, status := outcome(t, semcon(t, m, "import", "--list")); status != 0 || !strings.Contains(out, "facebook/dino-vits16") {

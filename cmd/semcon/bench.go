@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,6 +18,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/graph"
+	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/internal/steps"
 	"github.com/semcon/semcon/internal/usage"
 	"github.com/semcon/semcon/sccore/backend"
@@ -35,7 +37,7 @@ type benchmark struct {
 	Devices  int               `json:"devices"`
 	Profile  study.Profile     `json:"profile"`
 	Versions map[string]string `json:"versions"`
-	Peak     float64           `json:"peak_flop_per_second"` // Of a device, dense products.
+	Peak     float64           `json:"peak_flop_per_second"` // Of a device, dense products; 0 if unknown.
 	PeakFrom string            `json:"peak_from"`
 	Steps    []benchStep       `json:"steps"`
 	Full     []benchProfile    `json:"full_profiles"`
@@ -47,8 +49,8 @@ type benchStep struct {
 	Batch int    `json:"batch"`
 	BF16  bool   `json:"bf16"`
 	study.Efficiency
-	FLOPPerStep    float64 `json:"flop_per_step"` // Of the products in the graph.
-	FLOPPerSecond  float64 `json:"flop_per_second"`
+	FLOPPerStep    float64 `json:"flop_per_step,omitzero"` // Of the products in the graph.
+	FLOPPerSecond  float64 `json:"flop_per_second,omitzero"`
 	DeviceMemory   int64   `json:"peak_device_memory_bytes,omitzero"` // Of the process so far.
 	CachedSeconds  float64 `json:"compile_seconds_cached,omitzero"`
 	InputPerSecond float64 `json:"input_images_per_second"`
@@ -59,7 +61,7 @@ type benchStep struct {
 // benchProfile is how long the trainings of an experiment's full profile would take, by their FLOP and the rate of a measured step. Evaluations come on top.
 type benchProfile struct {
 	Experiment string  `json:"experiment"`
-	Per        string  `json:"per,omitzero"` // " per encoder and dataset", or nothing.
+	Of         string  `json:"of,omitzero"` // " per encoder and dataset", " or less", or nothing.
 	FLOP       float64 `json:"flop,omitzero"`
 	Seconds    float64 `json:"seconds,omitzero"` // 0 for experiments that train nothing that was measured.
 	Cost       string  `json:"cost"`             // As "semcon list" has it.
@@ -92,8 +94,8 @@ func benchVerb() *cobra.Command {
 			}
 		}
 		check(requireFolder("data", o.Data))
-		work := must(os.MkdirTemp("", "semcon-bench-"))
-		defer os.RemoveAll(work)
+		work, remove := benchFolder()
+		defer remove()
 		if xlacache.Dir() != "" {
 			check(os.Setenv(xlacache.EnvVar, filepath.Join(work, "xla"))) // An empty cache.
 		}
@@ -115,7 +117,7 @@ func benchVerb() *cobra.Command {
 			if m.Peak > 0 {
 				measured.Utilisation = measured.ImagesPerSecond * measured.FLOPPerImage / m.Peak / float64(*devices)
 			}
-			if o.Profile == study.Full {
+			if o.Profile == study.Full && *devices == 1 && backend.TF32() {
 				measured.H200, measured.H100 = steps.Roofs(names[1], s)
 			}
 			m.Steps = append(m.Steps, measured)
@@ -124,6 +126,21 @@ func benchVerb() *cobra.Command {
 		return printAs(*format, m.text(), m)
 	}
 	return c
+}
+
+// benchFolder makes a temporary folder, and removes what processes that were killed have left. It ends the verb with an error.
+func benchFolder() (work string, remove func()) {
+	others, _ := filepath.Glob(filepath.Join(os.TempDir(), "semcon-bench-*"))
+	for _, other := range others {
+		if unlock, free, err := filelock.Try(filepath.Join(other, "lock")); err == nil && free {
+			os.RemoveAll(other)
+			unlock()
+		}
+	}
+	work = must(os.MkdirTemp("", "semcon-bench-"))
+	unlock, _, err := filelock.Try(filepath.Join(work, "lock"))
+	check(err)
+	return work, func() { os.RemoveAll(work); unlock() }
 }
 
 // measureStep compiles a step, takes so many steps after a first one, makes their input alone, and compiles again, from the cache. It ends the verb with an error.
@@ -143,14 +160,14 @@ func measureStep(ctx context.Context, b compute.Backend, name string, s steps.St
 			}
 		}
 		used := t.Usage()
-		m.Efficiency, m.FLOPPerStep = study.EfficiencyOf(used, t.Workload(), study.GPUModel(), backend.Devices(b)), t.Products()
-		m.DeviceMemory, m.FLOPPerSecond = xlacache.DeviceMemory(), m.FLOPPerStep*float64(used.Steps)/used.Stepping.Seconds()
-		bar.Phase("reading")
-		read, began := 0, time.Now()
-		for ; read == 0 || read < count && time.Since(began) < benchTime/4; read++ {
-			check(t.Read(ctx, s.Batch/s.Images))
+		m.Efficiency, m.DeviceMemory = study.EfficiencyOf(used, t.Workload(), study.GPUModel(), backend.Devices(b)), xlacache.DeviceMemory()
+		if products := t.Products(); !math.IsNaN(products) {
+			m.FLOPPerStep, m.FLOPPerSecond = products, products*float64(used.Steps)/used.Stepping.Seconds()
 		}
-		m.InputPerSecond = float64(read*s.Batch) / time.Since(began).Seconds()
+		bar.Phase("reading")
+		began := time.Now()
+		parts := must(t.Read(ctx, count*s.Batch/s.Images, benchTime/4))
+		m.InputPerSecond = float64(parts*s.Images) / time.Since(began).Seconds()
 	})
 	if m.PeakMemory = cmp.Or(peak, m.PeakMemory); xlacache.Dir() != "" && !backend.IsGo() {
 		bar.Phase("compiling again")
@@ -161,11 +178,19 @@ func measureStep(ctx context.Context, b compute.Backend, name string, s steps.St
 	return m
 }
 
-// densePeak is the dense peak of a device in FLOP/s: of a GPU by its data sheet, 0 if that is unknown, and of processors the rate of large products.
+// gpuPeak is the dense peak of a GPU in FLOP/s by its data sheet, 0 if it is unknown, as is that of float32 without TF32.
+func gpuPeak(gpu string, bfloat16 bool) (flops float64, from string) {
+	flops, _ = study.PeakOf(gpu, bfloat16)
+	if flops == 0 || !bfloat16 && !backend.TF32() {
+		return 0, "unknown"
+	}
+	return flops, "data sheet, " + map[bool]string{true: "bfloat16", false: "TF32"}[bfloat16]
+}
+
+// densePeak is the dense peak of a device in FLOP/s: of a GPU that of [gpuPeak], and of processors the rate of large products.
 func densePeak(b compute.Backend, bfloat16 bool) (flops float64, from string) {
 	if gpu := study.GPUModel(); gpu != "" {
-		flops, _ = study.PeakOf(gpu, bfloat16)
-		return flops, "data sheet"
+		return gpuPeak(gpu, bfloat16)
 	}
 	side, dtype := 1024, map[bool]dtypes.DType{true: dtypes.BFloat16, false: dtypes.Float32}[bfloat16]
 	if backend.IsGo() {
@@ -189,25 +214,33 @@ func densePeak(b compute.Backend, bfloat16 bool) (flops float64, from string) {
 	return float64(repeats*2*side*side*side) / best.Seconds(), fmt.Sprintf("measured: products of %d² in %s", side, dtype)
 }
 
-// fullProfiles says how long the full profiles would take at the rates of measured steps. work is a folder without records.
+// fullProfiles says how long the full profiles would take at the rates of measured steps. work is a folder without records. It ends the verb with an error.
 func fullProfiles(work string, measured []benchStep) (all []benchProfile) {
 	rates := map[string]float64{}
 	for _, m := range measured {
 		rates[m.Step] = m.ImagesPerSecond * m.FLOPPerImage
 	}
 	const file = "=" + os.DevNull // Full profiles of photographs start from files, which nobody reads here.
-	starts := map[string][]string{
+	pretrained := map[string][]string{
 		"pretrain": {"init" + file}, "ablation": {"init" + file}, "extended-training": {"dino.weights" + file, "ibot.weights" + file, "mugs.weights" + file},
+		"teacher-quality": nil, "over-dispersion": nil, // On drawn images.
 	}
 	tuned := map[string][]string{"fine-tune": {finetune.UPerNet, finetune.FPN}, "detection": {steps.Detection}}
 	for _, e := range experiments.All() {
 		p, rate := benchProfile{Experiment: e.Name, Cost: e.Cost[study.Full]}, rates["pretrain"]
 		for _, name := range tuned[e.Name] {
-			rate, p.Per = rates[e.Name], " per encoder and dataset"
+			rate, p.Of = rates[e.Name], " per encoder and dataset"
 			p.FLOP += must(steps.Of(name, steps.Options{Profile: study.Full})).FLOPs
 		}
-		dataset := map[bool]string{true: "images", false: "synthetic"}[starts[e.Name] != nil]
-		cells, _ := e.Cells(study.Options{Profile: study.Full, Out: work, Set: starts[e.Name]}, dataset) // An experiment without training may want data.
+		if e.Name == "extended-training" {
+			p.Of = " or less" // Its rivals' steps count as the method's.
+		}
+		starts, pretrains := pretrained[e.Name]
+		dataset := map[bool]string{true: "images", false: "synthetic"}[starts != nil]
+		cells, err := e.Cells(study.Options{Profile: study.Full, Out: work, Set: starts}, dataset)
+		if pretrains { // Others may want data.
+			check(err)
+		}
 		for _, cell := range cells {
 			p.FLOP += cell.FLOPs
 		}
@@ -222,6 +255,9 @@ func fullProfiles(work string, measured []benchStep) (all []benchProfile) {
 // text is the benchmark for people: of steps what JSON has, with its names.
 func (m benchmark) text() string {
 	text := fmt.Sprintf("%s: at most %.4g TFLOP/s (%s)\n", m.Device, m.Peak/1e12, m.PeakFrom)
+	if m.Peak == 0 {
+		text = fmt.Sprintf("%s: its peak is unknown\n", m.Device)
+	}
 	for _, s := range m.Steps {
 		text += "\n" + s.Step + "\n"
 		named, encoded := map[string]any{}, must(json.Marshal(s))
@@ -237,7 +273,7 @@ func (m benchmark) text() string {
 	text += "\nfull profiles: their trainings at the FLOP/s of these steps, or what \"semcon list\" says\n"
 	for _, p := range m.Full {
 		if p.Seconds > 0 {
-			p.Cost = fmt.Sprintf("%.3g hours%s, %.2g FLOP", p.Seconds/3600, p.Per, p.FLOP)
+			p.Cost = fmt.Sprintf("%.3g hours%s, %.2g FLOP", p.Seconds/3600, p.Of, p.FLOP)
 		}
 		text += fmt.Sprintf("  %-17s %s\n", p.Experiment, p.Cost)
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -60,8 +62,53 @@ func TestBenchMeasuresSteps(t *testing.T) {
 			t.Errorf("%s: %g FLOP, want %g", p.Experiment, p.FLOP, want)
 		}
 	}
+	if text := b.text(); strings.Count(text, " hours or less, ") != 1 {
+		t.Errorf("%s", text)
+	}
 	if runs["ablation"] < 5*runs["pretrain"] || runs["theory"] != 0 || runs["detection"] == 0 || runs["over-dispersion"] == 0 {
 		t.Errorf("seconds %v", runs)
+	}
+}
+
+// TestPeaksOfGPUs: what the data sheet does not say is unknown.
+func TestPeaksOfGPUs(t *testing.T) {
+	for _, test := range []struct {
+		config, gpu string
+		bfloat16    bool
+		want        float64
+		from        string
+	}{
+		{"", "NVIDIA H100 80GB HBM3", true, 989.5e12, "data sheet, bfloat16"}, {"", "NVIDIA H100 80GB HBM3", false, 494.5e12, "data sheet, TF32"},
+		{",tf32=false", "NVIDIA H100 80GB HBM3", true, 989.5e12, "data sheet, bfloat16"}, {",tf32=false", "NVIDIA H100 80GB HBM3", false, 0, "unknown"},
+		{"", "NVIDIA T4", true, 0, "unknown"},
+	} {
+		t.Setenv(compute.ConfigEnvVar, "xla:/a/xla_cuda_plugin.so"+test.config)
+		if peak, from := gpuPeak(test.gpu, test.bfloat16); peak != test.want || from != test.from {
+			t.Errorf("%+v: %g, %s", test, peak, from)
+		}
+	}
+	if text := (benchmark{Device: "NVIDIA T4", PeakFrom: "unknown"}).text(); !strings.HasPrefix(text, "NVIDIA T4: its peak is unknown\n") {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestBenchFoldersDoNotPileUp: a killed process leaves its folder, and the next one removes it, but none that is in use.
+func TestBenchFoldersDoNotPileUp(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	left := filepath.Join(temporary, "semcon-bench-1", "images")
+	if err := os.MkdirAll(left, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	first, removeFirst := benchFolder()
+	second, removeSecond := benchFolder()
+	if found, _ := filepath.Glob(filepath.Join(temporary, "*")); len(found) != 2 || first == second {
+		t.Errorf("%v is there, want %s and %s", found, first, second)
+	}
+	removeFirst()
+	removeSecond()
+	if found, _ := filepath.Glob(filepath.Join(temporary, "*")); len(found) != 0 {
+		t.Errorf("%v is left", found)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore"
@@ -53,7 +54,7 @@ type Step struct {
 type Trainer interface {
 	Begin(seed uint64) error
 	Take(ctx context.Context) error
-	Read(ctx context.Context, parts int) error
+	Read(ctx context.Context, most int, within time.Duration) (parts int, err error)
 	Usage() train.Usage
 	Workload() train.Workload
 	Products() float64

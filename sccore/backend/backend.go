@@ -114,6 +114,12 @@ func Config() string {
 	return cmp.Or(config, Go)
 }
 
+// TF32 reports whether [Open] lets GPUs round the factors of float32 products to TF32.
+func TF32() bool {
+	_, _, options := split(Config())
+	return !strings.Contains(options, "tf32=false")
+}
+
 // IsGo reports whether [Open] opens the pure-Go engine, which is fine for tests but slow for training.
 func IsGo() bool { return isGo(Config()) }
 

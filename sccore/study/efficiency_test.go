@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/train"
 )
 
@@ -19,6 +20,11 @@ func TestEfficiency(t *testing.T) {
 	}
 	if want := 640 * 1e11 / 989.5e12 / 2; math.Abs(e.Utilisation-want) > 1e-12 {
 		t.Errorf("utilisation %g, want %g", e.Utilisation, want)
+	}
+	t.Setenv(compute.ConfigEnvVar, "xla:/a/xla_cuda_plugin.so,tf32=false")
+	half := EfficiencyOf(used, work, e.Device, 2).Utilisation
+	if work.BFloat16 = false; half != e.Utilisation || EfficiencyOf(used, work, e.Device, 2).Utilisation != 0 {
+		t.Errorf("utilisation %g in bfloat16, and float32 without TF32 has one", half)
 	}
 	if note := e.Note(); note != "  640 images/s, 3% of peak, 25% waiting for input" {
 		t.Errorf("note %q", note)

@@ -107,7 +107,7 @@ func WriteCurve[P any](path string, points []P) error {
 type Efficiency struct {
 	ImagesPerSecond float64 `json:"images_per_second,omitzero"`
 	FLOPPerImage    float64 `json:"flop_per_image,omitzero"`          // Of a step: products forward and backward, counted from the configuration.
-	Utilisation     float64 `json:"model_flop_utilisation,omitzero"`  // The share of the devices' dense peak, in [0, 1].
+	Utilisation     float64 `json:"model_flop_utilisation,omitzero"`  // The share of the devices' dense peak in bfloat16 or TF32, in [0, 1].
 	Device          string  `json:"device,omitzero"`                  // The model of the GPU.
 	Devices         int     `json:"devices,omitzero"`                 // The number of devices that shared each batch.
 	PeakMemory      int64   `json:"peak_host_memory_bytes,omitzero"`  // Of the process, without a GPU's memory.
@@ -162,7 +162,7 @@ func EfficiencyOf(u train.Usage, w train.Workload, gpu string, devices int) Effi
 	if seconds := u.Stepping.Seconds(); seconds > 0 {
 		e.ImagesPerSecond, e.WaitingShare = float64(u.Steps*w.Images)/seconds, u.Waiting.Seconds()/seconds
 	}
-	if most, _ := PeakOf(gpu, w.BFloat16); most > 0 {
+	if most, _ := PeakOf(gpu, w.BFloat16); most > 0 && (w.BFloat16 || backend.TF32()) {
 		e.Utilisation = e.ImagesPerSecond * e.FLOPPerImage / most / float64(devices)
 	}
 	return e

@@ -59,6 +59,34 @@ func TestTheNextBatchIsMadeWhileAStepRuns(t *testing.T) {
 	made(3)
 }
 
+// TestReadMakesTheBatchesThatComeNext has nothing else make batches meanwhile, and nothing change for the steps.
+func TestReadMakesTheBatchesThatComeNext(t *testing.T) {
+	made := make(chan int, 100)
+	task := before(leastSquares(100, 2, 0.1), func(part int) error { made <- part; return nil })
+	undisturbed, trainer := newTrainer(t, testbackend.Go(t), leastSquares(100, 2, 0.1)), newTrainer(t, testbackend.Go(t), task)
+	for _, trainer := range []*train.Trainer[float64]{undisturbed, trainer} {
+		if err := trainer.Begin(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, got := steps(t, undisturbed, 4), steps(t, trainer, 3)
+	for within, want := range map[time.Duration][]int{time.Hour: {6, 7, 8, 9}, 0: {6}} {
+		if parts, err := trainer.Read(t.Context(), 4, within); parts != len(want) || err != nil {
+			t.Errorf("%d parts, want %d, %v", parts, len(want), err)
+		}
+		var all []int
+		for len(made) > 0 {
+			all = append(all, <-made)
+		}
+		if last := all[max(0, len(all)-len(want)):]; !slices.Equal(last, want) {
+			t.Errorf("parts %v are made, want %v last", all, want)
+		}
+	}
+	if got = append(got, steps(t, trainer, 1)...); !slices.Equal(got, want) {
+		t.Errorf("losses %v, want %v", got, want)
+	}
+}
+
 func TestErrorsOfBatchesAreReturnedAndTheRunGoesOn(t *testing.T) {
 	damaged, fail := errors.New("damaged"), true
 	for _, ahead := range []bool{false, true} {

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -8,14 +9,14 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 )
 
-// GoMLX says the axes of a product only in the text of its node. Another text is a panic.
+// GoMLX says the axes of a product only in the text of its node.
 var (
 	contracted    = regexp.MustCompile(`lhsContractingAxes=\[([0-9 ]*)\]`)
 	outputChannel = regexp.MustCompile(`OutputChannels:\d+ .*OutputChannels:(\d+)`) // The kernel's, then the output's.
 )
 
 // Products counts the floating-point operations of matrix products, convolutions and fused attention that nodes depend on, two for a multiplication and an
-// addition. Bodies of loops are left out.
+// addition. Bodies of loops are left out. It is NaN if GoMLX describes a product in other words than those known here.
 func Products(roots ...*Node) (flop float64) {
 	seen := map[*Node]bool{}
 	for len(roots) > 0 {
@@ -34,13 +35,21 @@ func productOf(node *Node) float64 {
 	switch node.Type() {
 	case NodeTypeDotGeneral:
 		flop := 2 * float64(node.Shape().Size())
-		for _, axis := range strings.Fields(contracted.FindStringSubmatch(node.String())[1]) {
+		found := contracted.FindStringSubmatch(node.String())
+		if found == nil {
+			return math.NaN()
+		}
+		for _, axis := range strings.Fields(found[1]) {
 			at, _ := strconv.Atoi(axis) // The pattern takes digits alone.
 			flop *= float64(node.Inputs()[0].Shape().Dim(at))
 		}
 		return flop
 	case NodeTypeConvGeneral:
-		channels, _ := strconv.Atoi(outputChannel.FindStringSubmatch(node.String())[1])
+		found := outputChannel.FindStringSubmatch(node.String())
+		if found == nil {
+			return math.NaN()
+		}
+		channels, _ := strconv.Atoi(found[1])
 		return 2 * float64(node.Shape().Size()) * float64(node.Inputs()[1].Shape().Size()) / float64(node.Shape().Dim(channels))
 	case NodeTypeFusedScaledDotProductAttention, NodeTypeFusedScaledDotProductAttentionVJP: // Of queries [n, tokens, heads, size] with as many keys.
 		products := 2.0

@@ -1,6 +1,7 @@
 package train_test
 
 import (
+	"math"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph" //nolint
@@ -26,6 +27,20 @@ func TestProductsByHand(t *testing.T) {
 	}
 	if want := 2 * 6 * 6 * 4 * 3 * 3 * 3.0; convolution != want {
 		t.Errorf("%g FLOP of a convolution, want %g", convolution, want)
+	}
+}
+
+// A new text of GoMLX's nodes must not stop a training.
+func TestProductsInOtherWordsAreNotCounted(t *testing.T) {
+	train.DescribeProductsOtherwise(t)
+	var product, convolution float64
+	MustNewExec(testbackend.Go(t), func(a, b, image, kernel *Node) *Node {
+		y, z := Einsum("bij,bjk->bik", a, b), Convolve(image, kernel).NoPadding().Done()
+		product, convolution = train.Products(y), train.Products(z)
+		return Add(ReduceAllSum(y), ReduceAllSum(z))
+	}).MustCall(make3(2, 3, 5), make3(2, 5, 7), [][][][]float32{make3(8, 8, 3)}, [][][][]float32{make3(3, 3, 4)})
+	if !math.IsNaN(product) || !math.IsNaN(convolution) {
+		t.Errorf("%g and %g FLOP", product, convolution)
 	}
 }
 

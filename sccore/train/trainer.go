@@ -249,21 +249,27 @@ func (t *Trainer[M]) Usage() Usage { return t.usage }
 func (t *Trainer[M]) Workload() Workload { return t.task.Workload }
 
 // Products is the number of floating-point operations of the products in the graphs of a step, see the function [Products]. It has what the workload leaves out,
-// such as what is computed twice to save memory.
+// such as what is computed twice to save memory. It is NaN if they cannot be counted.
 func (t *Trainer[M]) Products() float64 { return float64(t.parts)*t.flop[0] + t.flop[1] }
 
-// Read makes n parts of batches, from the first of a run on, moves them to the devices and frees them. It measures what steps would wait for, and takes none.
-func (t *Trainer[M]) Read(ctx context.Context, n int) error {
-	for batch, err := range t.task.Batches(ctx, t.at.Seed, 0) {
+// Read makes parts of the batches that come next, moves them to the devices and frees them: as many as most, or at least one in the given time. It measures
+// what steps would wait for, takes none, and returns how many parts it has made.
+func (t *Trainer[M]) Read(ctx context.Context, most int, within time.Duration) (parts int, err error) {
+	t.Rewind() // Or batches would also be made ahead of the next step.
+	began := time.Now()
+	for batch, err := range t.task.Batches(ctx, t.at.Seed, t.at.Done*t.parts) {
 		if err == nil {
 			err = t.upload(batch.Inputs)
 		}
 		Free(batch.Inputs)
-		if n--; err != nil || n <= 0 {
-			return err
+		if err != nil {
+			return parts, err
+		}
+		if parts++; parts >= most || time.Since(began) >= within {
+			break
 		}
 	}
-	return nil
+	return parts, nil
 }
 
 // Execute runs a graph, passes its outputs to read and frees them.

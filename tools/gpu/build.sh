@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the folder that first-hour.sh needs on a machine with a GPU, which then needs neither Go nor a network: semcon, tests of numerics as binaries with what
-# they read, drawn images, PyTorch's steps, and first-hour.sh itself.
+# they read, drawn images, PyTorch's steps, and first-hour.sh itself. The binaries need this machine's glibc or a newer one, so build on an old system.
 #
 #   tools/gpu/build.sh FOLDER
 set -euo pipefail

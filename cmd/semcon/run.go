@@ -73,6 +73,7 @@ func studyFlags(c *cobra.Command) *study.Options {
 	dataFlag(c, &o.Data)
 	flags.IntVar(&o.Seeds, "seeds", 0, "`NUMBER` of seeds instead of the profile's own")
 	flags.StringArrayVar(&o.Set, "set", nil, "change the configuration: `KEY=VALUE`; may be repeated")
+	flags.String("config", "", "`FILE` of settings in YAML, as \"semcon settings EXPERIMENT --format yaml\" prints it; --set goes before it")
 	flags.StringArrayVar(&o.Only, "only", nil, "run only the cells that match `PATTERN`, such as dataset/method/row/seed; may be repeated")
 	completeExperiments(c, true)
 	return o
@@ -95,10 +96,17 @@ func completeStudy(c *cobra.Command, o *study.Options, names []string) (e study.
 	if !e.GeneratesData {
 		err = requireFolder("data", o.Data)
 	}
-	if err == nil {
-		err = locateSettings(c, &o.Set)
+	if err != nil {
+		return e, table, err
 	}
-	return e, table, err
+	if file := c.Flags().Lookup("config").Value.String(); file != "" {
+		set, err := readConfig(file)
+		if err != nil {
+			return e, table, usagef("--config %s: %v", file, err)
+		}
+		o.Set = append(set, o.Set...)
+	}
+	return e, table, locateSettings(c, &o.Set)
 }
 
 // oneExperiment finds the experiment with the given name, or the one with a table of that name in the paper, which it then returns as table.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -13,6 +14,7 @@ import (
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v2"
 )
 
 // meaningsFile has the comments of the fields of configurations, by [settings.Setting].Field. The test of this verb writes and holds it.
@@ -124,15 +126,73 @@ func defaults(e study.Experiment, profile study.Profile, dataset string) (all []
 // isGroup reports whether a setting is a group that [whatDiffers] has left out.
 func isGroup(s settings.Setting) bool { return s.Field == "" }
 
+// settingLine is a setting in JSON.
+type settingLine struct {
+	Key     string `json:"key"`
+	Default string `json:"default"` // As --set takes it; " or " between values that differ between runs.
+	Allowed string `json:"allowed"`
+	Meaning string `json:"meaning"`
+}
+
+// maxConfig is the largest file of settings that is read, in bytes.
+const maxConfig = 1 << 20
+
+// readConfig reads assignments from a YAML file of keys and values. A key may have groups of keys below it.
+func readConfig(file string) (set []string, err error) {
+	info, err := os.Stat(file)
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxConfig) {
+		err = fmt.Errorf("want a file of at most %d bytes", maxConfig)
+	}
+	if err != nil {
+		return nil, err
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var config yaml.MapSlice
+	if err := yaml.Unmarshal(content, &config); err != nil {
+		return nil, errors.New(strings.Join(strings.Fields(err.Error()), " "))
+	}
+	return assignments("", config)
+}
+
+// assignments lists what a group of keys assigns.
+func assignments(prefix string, group yaml.MapSlice) (set []string, err error) {
+	for _, item := range group {
+		key := prefix + fmt.Sprint(item.Key)
+		switch value := item.Value.(type) {
+		case yaml.MapSlice:
+			below, err := assignments(key+".", value)
+			if err != nil {
+				return nil, err
+			}
+			set = append(set, below...)
+		case string:
+			set = append(set, key+"="+value)
+		case nil:
+			set = append(set, key+"=")
+		default:
+			encoded, err := json.Marshal(value)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", key, err)
+			}
+			set = append(set, key+"="+string(encoded))
+		}
+	}
+	return set, nil
+}
+
 func settingsVerb() *cobra.Command {
 	c := &cobra.Command{
 		Use: "settings EXPERIMENT [WORD]", Short: "list what --set changes of an experiment: keys, their defaults, what they mean; with a WORD every key that has it",
-		Example: "semcon settings pretrain\nsemcon settings pretrain second.lambdas --profile full",
+		Example: "semcon settings pretrain\nsemcon settings pretrain second.lambdas --profile full\nsemcon settings pretrain --format yaml > mine.yaml",
 	}
 	completeExperiments(c, true)
 	var profile study.Profile
 	profileFlag(c, &profile, "whose defaults are shown")
 	dataset := c.Flags().String("dataset", "", "`NAME` of the dataset whose defaults are shown, as in names of runs: coco, images; by default synthetic ones, in full the first")
+	format := choiceFlag(c, "format", "`FORMAT`: text, json, or yaml, a file for --config of run with every key in a comment", "text", "json", "yaml")
 	c.RunE = func(_ *cobra.Command, names []string) error {
 		word := ""
 		if len(names) == 2 {
@@ -153,7 +213,20 @@ func settingsVerb() *cobra.Command {
 		if all = slices.DeleteFunc(all, func(s settings.Setting) bool { return !strings.Contains(s.Key, settings.Key(word)) }); len(all) == 0 {
 			return usagef("%s has no setting with %q in its key", experiment.Name, word)
 		}
-		if word == "" {
+		switch {
+		case *format == "json":
+			listed := make([]settingLine, len(all))
+			for i, s := range all {
+				listed[i] = settingLine{s.Key, s.Value, s.Allowed, meanings[s.Field]}
+			}
+			return printAs("json", "", listed)
+		case *format == "yaml":
+			fmt.Printf("# Settings of %s, profile %s. Take the # away from a key to change it: semcon run %[1]s --config FILE\n", experiment.Name, profile)
+			for _, s := range all {
+				fmt.Printf("\n# %s\n# %s: %s\n", strings.ReplaceAll(meanings[s.Field], "\n", " "), s.Key, s.Value)
+			}
+			return nil
+		case word == "":
 			all = whatDiffers(all)
 		}
 		if i := slices.IndexFunc(all, isGroup); i >= 0 {

@@ -150,3 +150,59 @@ func TestEveryExperimentListsItsSettings(t *testing.T) {
 		}
 	}
 }
+
+// TestSettingsInAFile: the printed file changes nothing, an edited one does, and --set goes before it.
+func TestSettingsInAFile(t *testing.T) {
+	m := newMachine(t)
+	printed, _, status := outcome(t, semcon(t, m, "settings", "noise-tolerance", "--profile", "smoke", "--format", "yaml"))
+	if status != 0 || !strings.Contains(printed, "\n# steps: ") {
+		t.Fatalf("exit status %d: %s", status, printed)
+	}
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	cells := func(content string, args ...string) string {
+		if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		out, stderr, status := outcome(t, semcon(t, m, append([]string{"submit", "slurm", "noise-tolerance", "--profile", "smoke", "--config", file}, args...)...))
+		if status != 0 {
+			t.Fatalf("exit status %d: %s", status, stderr)
+		}
+		job, err := os.ReadFile(filepath.Join(m.Checkout, "out", "noise-tolerance", "job.sbatch"))
+		if err != nil {
+			t.Fatal(err, out)
+		}
+		return string(job)
+	}
+	if job := cells(printed); strings.Contains(job, "--set") {
+		t.Errorf("the printed file sets something: %s", job)
+	}
+	edited := strings.Replace(printed, "# steps: ", "steps: 3 #", 1)
+	if job := cells(edited, "--set", "steps=2"); !strings.Contains(job, "--set steps=3 --set steps=2") {
+		t.Errorf("want the file's setting before --set: %s", job)
+	}
+	for content, want := range map[string]string{"steps: [": "mine.yaml: yaml: line 1", "speed: 1": `"speed"`} {
+		if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		_, stderr, status := outcome(t, semcon(t, m, "run", "noise-tolerance", "--profile", "smoke", "--config", file))
+		if wantLine(t, stderr, want); status != 2 {
+			t.Errorf("%q: exit status %d", content, status)
+		}
+	}
+}
+
+func TestAssignmentsOfAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	content := "steps: 3\nsecond:\n  lambdas: {patch_alignment: 0.5}\n  rate: 1e-5\nrates: [0.1, 2]\nname: a b\nbf16: true\ninit:\n"
+	if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	set, err := readConfig(file)
+	want := []string{"steps=3", "second.lambdas.patch_alignment=0.5", "second.rate=0.00001", "rates=[0.1,2]", "name=a b", "bf16=true", "init="}
+	if err != nil || !slices.Equal(set, want) {
+		t.Errorf("%q, %v, want %q", set, err, want)
+	}
+	if _, err := readConfig(t.TempDir()); err == nil {
+		t.Error("a folder is no error")
+	}
+}

@@ -103,6 +103,13 @@ func Records(dir string) ([]Record, error) {
 	return records, err
 }
 
+// Upgraded is [Records] with the fields that the records of earlier versions lack filled in.
+func Upgraded(dir string) ([]Record, error) {
+	records, err := Records(dir)
+	upgrade(records)
+	return records, err
+}
+
 // BrokenLines lists, with file and line number, the lines of an experiment's records file that are not records, or whose digest is that of another content. It does
 // not list a last line without a line break and a digest: a kill has cut it short, and its run runs again.
 func BrokenLines(dir string) ([]string, error) {

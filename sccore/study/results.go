@@ -226,6 +226,9 @@ func (r Results) keys(part int) (names []string) {
 	return slices.Compact(names)
 }
 
+// Changed lists the settings of a column's records that differ from the profile's, as "key=value".
+func (r Results) Changed(column string) []string { return r.changed[column] }
+
 // Values returns the values of a row and a column by ascending seed.
 func (r Results) Values(row, column string) (values []float64) {
 	for _, record := range r.Of(row, column) {

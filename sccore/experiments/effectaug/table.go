@@ -44,7 +44,9 @@ func tables(r study.Results) (tables []figures.Table) {
 		t.Caption, t.Unit = "k-NN accuracy of frozen features under different transformations.", "%"
 		made := t.Of(r)
 		addUntrained(r, &made)
-		if strings.Contains(made.Caption, "validation=") { // Among the changed settings.
+		if slices.ContainsFunc(made.Columns, func(column string) bool {
+			return slices.ContainsFunc(r.Changed(column), func(setting string) bool { return strings.HasPrefix(setting, "validation=") })
+		}) {
 			made.Caption += " Numbers with validation are on held-out training images, not on test images."
 		}
 		tables = append(tables, made)

@@ -52,7 +52,10 @@ func recordsVerb() *cobra.Command {
 	completeExperiments(c, true)
 	out := c.Flags().String("out", "out", "`FOLDER` of the records")
 	format := choiceFlag(c, "format", "`FORMAT`: csv or json", "csv", "json")
-	c.RunE = func(_ *cobra.Command, names []string) error {
+	c.RunE = func(c *cobra.Command, names []string) error {
+		if c.Flags().Changed("out") {
+			check(requireFolder("out", *out))
+		}
 		all := []quantity{}
 		for _, e := range must(inOrder(names)) {
 			for _, r := range must(study.Upgraded(study.Folder(*out, e.Name))) {

@@ -208,6 +208,9 @@ func reportVerb() *cobra.Command {
 
 // knownSettings returns an error if no experiment with records has the settings.
 func knownSettings(o study.Options) (err error) {
+	if len(o.Set) == 0 {
+		return nil
+	}
 	for _, e := range experiments.All() {
 		records, readErr := study.Records(study.Folder(o.Out, e.Name))
 		if readErr != nil || len(records) == 0 {

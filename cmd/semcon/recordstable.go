@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/semcon/semcon/figures"
@@ -44,6 +44,26 @@ func quantitiesOf(r study.Record) (all []quantity) {
 	return all
 }
 
+// namesOf lists the columns of the table, which are the names in JSON.
+func namesOf() (names []string) {
+	for field := range reflect.TypeFor[quantity]().Fields() {
+		names = append(names, field.Tag.Get("json"))
+	}
+	return names
+}
+
+// fields are the texts of a line of the table.
+func (q quantity) fields() (texts []string) {
+	for _, value := range reflect.ValueOf(q).Fields() {
+		text := fmt.Sprint(value)
+		if at, ok := value.Interface().(time.Time); ok {
+			text = at.Format(time.RFC3339)
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
 func recordsVerb() *cobra.Command {
 	c := &cobra.Command{
 		Use: "records [EXPERIMENT…]", Short: "write all records as one table with a line for each number, for pandas, polars or DuckDB",
@@ -58,7 +78,7 @@ func recordsVerb() *cobra.Command {
 		}
 		all := []quantity{}
 		for _, e := range must(inOrder(names)) {
-			for _, r := range must(study.Upgraded(study.Folder(*out, e.Name))) {
+			for _, r := range must(study.Records(study.Folder(*out, e.Name))) {
 				all = append(all, quantitiesOf(r)...)
 			}
 		}
@@ -66,12 +86,9 @@ func recordsVerb() *cobra.Command {
 			return printAs("json", "", all)
 		}
 		w := csv.NewWriter(os.Stdout)
-		w.Write(strings.Split("experiment,profile,dataset,kind,variant,row,column,seed,quantity,unit,value,config_hash,encoder,data,finished", ","))
+		w.Write(namesOf())
 		for _, q := range all {
-			w.Write([]string{
-				q.Experiment, string(q.Profile), q.Dataset, string(q.Kind), q.Variant, q.Row, q.Column, fmt.Sprint(q.Seed), q.Quantity, q.Unit, fmt.Sprint(q.Value),
-				q.ConfigHash, q.Encoder, q.Data, q.Finished.Format(time.RFC3339),
-			})
+			w.Write(q.fields())
 		}
 		w.Flush()
 		return w.Error()

@@ -96,17 +96,10 @@ func removeTail(file *os.File, dir string) error {
 	return file.Truncate(begin + int64(last))
 }
 
-// Records reads the records of the experiment whose folder is dir; it returns none if the experiment has not run. It skips broken lines, which
-// [BrokenLines] lists.
+// Records reads the records of the experiment whose folder is dir; it returns none if the experiment has not run. Fields that records of earlier versions lack are
+// filled in. It skips broken lines, which [BrokenLines] lists.
 func Records(dir string) ([]Record, error) {
 	records, _, err := readRecords(dir)
-	return records, err
-}
-
-// Upgraded is [Records] with the fields that the records of earlier versions lack filled in.
-func Upgraded(dir string) ([]Record, error) {
-	records, err := Records(dir)
-	upgrade(records)
 	return records, err
 }
 

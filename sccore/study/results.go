@@ -50,7 +50,6 @@ func (s Spec[C, D]) Selected(records []Record, o Options) (selected []Record, er
 		return records, nil
 	}
 	hashes := map[string]map[string]bool{} // Of the cells of each dataset.
-	upgrade(records)
 	for _, r := range records {
 		dataset := r.cellDataset()
 		if hashes[dataset] == nil {

@@ -47,6 +47,9 @@ var repositoryName = regexp.MustCompile(`^([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*
 // fileName is the same with a file, as fsspec writes it.
 var fileName = regexp.MustCompile(`^hf://([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:@([\w.][\w.-]*))?/(.+)$`)
 
+// digestText is a SHA-1 or a SHA-256 digest, which becomes the name of a file.
+var digestText = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+
 // weightFiles are the files that a repository or folder may hold weights in, the first of them that is there counts.
 var weightFiles = []string{weights.ModelFile, weights.ModelFile + ".index.json", "pytorch_model.bin"}
 
@@ -174,10 +177,11 @@ func fromHub(ctx context.Context, id, revision, file string, watch Watch) (strin
 	if info.CommitHash == "" || !filepath.IsLocal(info.CommitHash) || filepath.Base(info.CommitHash) != info.CommitHash {
 		return "", fmt.Errorf("the answer has no commit, %.80q", info.CommitHash)
 	}
-	has := func(name string) bool {
-		return slices.ContainsFunc(info.Siblings, func(f *hub.FileInfo) bool { return f.Name == name })
+	files := map[string]*hub.FileInfo{}
+	for _, f := range info.Siblings {
+		files[f.Name] = f
 	}
-	if at := slices.IndexFunc(weightFiles, has); file == "" && at >= 0 {
+	if at := slices.IndexFunc(weightFiles, func(name string) bool { return files[name] != nil }); file == "" && at >= 0 {
 		file = weightFiles[at]
 	} else if file == "" {
 		return "", fmt.Errorf("the repository has none of %s; hf://%s/FILE names another", strings.Join(weightFiles, ", "), id)
@@ -189,16 +193,15 @@ func fromHub(ctx context.Context, id, revision, file string, watch Watch) (strin
 	defer unlock()
 	came := false
 	get := func(name string) (string, error) {
-		i := slices.IndexFunc(info.Siblings, func(f *hub.FileInfo) bool { return f.Name == name })
-		if i < 0 {
+		if files[name] == nil {
 			return "", fmt.Errorf("the repository has no %s", name)
 		}
-		located, downloaded, err := getFile(ctx, id, folder, info.CommitHash, info.Siblings[i], watch)
+		located, downloaded, err := getFile(ctx, id, folder, info.CommitHash, files[name], watch)
 		came = came || downloaded
 		return located, err
 	}
 	for _, name := range besides {
-		if name = path.Join(path.Dir(file), name); has(name) {
+		if name = path.Join(path.Dir(file), name); files[name] != nil {
 			if _, err := get(name); err != nil {
 				return "", err
 			}
@@ -289,7 +292,7 @@ func getFile(ctx context.Context, id, folder, commit string, info *hub.FileInfo,
 	if info.LFS != nil {
 		file.Want, file.Most, file.Digest = info.LFS.SHA256, info.LFS.Size, sha256.New
 	}
-	if !regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`).MatchString(file.Want) {
+	if !digestText.MatchString(file.Want) {
 		return "", false, fmt.Errorf("%s: the Hub states no digest", info.Name)
 	}
 	file.Path = filepath.Join(folder, "blobs", file.Want)

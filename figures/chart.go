@@ -197,7 +197,7 @@ func (f chart) sheet() (sheet, error) {
 	}}, nil
 }
 
-// extent is the range of the numbers added; low > high if there are none.
+// extent is the range of the numbers that were added. Without numbers low is above high.
 type extent struct{ low, high float64 }
 
 func newExtent() extent { return extent{math.Inf(1), math.Inf(-1)} }

@@ -34,7 +34,7 @@ func Unit(x *Node) *Node {
 	return Div(x, Sqrt(MaxScalar(squares, unitFloor*unitFloor)))
 }
 
-// cosines are those of each patch of x, [B, N, D], with each of y, [B, M, D]: [B, N, M].
+// cosines returns the cosine of each patch of x, [B, N, D], with each patch of y, [B, M, D]: [B, N, M].
 func cosines(x, y *Node) *Node {
 	unit := func(x *Node) *Node {
 		shape := x.Shape()

@@ -83,7 +83,7 @@ func benchVerb() *cobra.Command {
 	flags.StringVar(&o.Data, "data", "", "`FOLDER` of ImageNet and COCO to pretrain on; by default images are drawn, as for the other steps")
 	step := choiceFlag(c, "step", "`STEP`: pretrain, fine-tune (with UPerNet), detection, or all", "all", benchSteps[0][0], benchSteps[1][0], benchSteps[2][0])
 	batch := flags.Int("batch", 0, "`NUMBER` of images in a step, computed at once; by default as the profile has it")
-	bf16 := flags.Bool("bf16", false, "compute in bfloat16, of fine-tuning and detection the encoder")
+	bf16 := flags.Bool("bf16", false, "compute in bfloat16; fine-tuning and detection compute only the encoder so")
 	devices := flags.Int("devices", 1, "`NUMBER` of devices of this host that share each batch")
 	count := flags.Int("steps", 10, "`NUMBER` of steps that are measured of each kind; fewer where they take more than "+benchTime.String())
 	format := formatFlag(c)

@@ -32,7 +32,7 @@ type featureCall struct {
 	batch   int
 }
 
-// names are the names of the tensors: those of each block, "class" before "patches".
+// names are the names of the tensors, block by block, "class" before "patches".
 func (c featureCall) names() (names []string) {
 	var blocks []string
 	for _, block := range c.outputs.Blocks {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/fetch"
@@ -211,6 +212,9 @@ func listVerb() *cobra.Command {
 
 // describeExperiment describes an experiment in seven lines.
 func describeExperiment(e study.Experiment) string {
+	if slices.ContainsFunc(figures.Claims(), func(c figures.Claim) bool { return c.Experiment == e.Name }) {
+		e.Reproduces += fmt.Sprintf(", of which each needs %d seeds", figures.MinSeeds)
+	}
 	text := fmt.Sprintf("%s\n  %-10s  %s\n  %-10s  %s\n  %-10s  %s\n", e.Name, "asks", e.Title, "reproduces", e.Reproduces, "data", e.Data)
 	for _, profile := range []study.Profile{study.Smoke, study.Quick, study.Full} {
 		text += fmt.Sprintf("  %-10s  %s\n", profile, e.Cost[profile])

@@ -31,8 +31,10 @@ type Segmenter struct {
 	ViT     encoder.ViT
 	Head    string `oneof:"upernet|fpn"`
 	Classes int    `range:"[2,255]"`
-	// Channels is the width of UPerNet or of the neck of the FPN, whose head is half as wide. The auxiliary head of UPerNet is as wide, but at most 256.
+	// Channels is the width of UPerNet or of the neck of the FPN, whose head is half as wide, but at most 128. The auxiliary head of UPerNet is as wide, but at most 256.
 	Channels int `range:"[2,2^14]"`
+	// Halved is that of [heads.Pyramid].
+	Halved bool `json:",omitzero"`
 }
 
 func (s Segmenter) upernet() heads.UPerNet {
@@ -49,16 +51,18 @@ func (s Segmenter) auxiliary() heads.Auxiliary {
 
 func (s Segmenter) fpn() heads.SemanticFPN {
 	h := heads.DefaultSemanticFPN(s.Classes)
-	h.NeckChannels, h.Channels = s.Channels, s.Channels/2
+	h.NeckChannels, h.Channels = s.Channels, min(h.Channels, s.Channels/2)
 	return h
 }
 
-// logits returns the logits of normalised images, [rows, columns, batch, Classes] with rows = 4·height/PatchSize, and those of the auxiliary head, or nil
+// logits returns the logits of normalised images, [rows, columns, batch, Classes] with rows = 4·height/PatchSize, or half as many, and those of the auxiliary head, or nil
 // if there is none. keep holds the factors of stochastic depth, or nil.
 func (s Segmenter) logits(scope *model.Scope, images, keep *Node, train bool) (logits, auxiliary *Node) {
 	rows, columns := images.Shape().Dim(1)/s.ViT.PatchSize, images.Shape().Dim(2)/s.ViT.PatchSize
 	tokens := s.ViT.TokensInTraining(scope.At(backboneScope), images, keep, nil)
-	levels := heads.DefaultPyramid(s.ViT.Depth).Levels(scope, tokens.Blocks, rows, columns, train)
+	pyramid := heads.DefaultPyramid(s.ViT.Depth)
+	pyramid.Halved = s.Halved
+	levels := pyramid.Levels(scope, tokens.Blocks, rows, columns, train)
 	if s.Head == FPN {
 		return s.fpn().Logits(scope, levels, train), nil
 	}
@@ -73,7 +77,14 @@ func (s Segmenter) logits(scope *model.Scope, images, keep *Node, train bool) (l
 func (s Segmenter) FLOPs(size int) float64 {
 	patches, dim := float64(size/s.ViT.PatchSize)*float64(size/s.ViT.PatchSize), float64(s.ViT.Dim)
 	products := s.ViT.FLOPs(int(patches)) / 2
-	products += patches * 4 * dim * dim * (1 + 4 + 1) // The transposed convolutions of the pyramid.
+	convolutions := 1.0 + 4 + 1 // The transposed ones of the pyramid, by their inputs.
+	if s.Halved {
+		convolutions = 1
+	}
+	products += patches * 4 * dim * dim * convolutions
+	if s.Halved {
+		patches /= 4
+	}
 
 	level := []float64{16 * patches, 4 * patches, patches, patches / 4} // Places of the pyramid's levels.
 	all, classes, width := level[0]+level[1]+level[2]+level[3], float64(s.Classes), float64(s.Channels)

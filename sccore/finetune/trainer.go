@@ -9,6 +9,7 @@ package finetune
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"github.com/gomlx/compute"
@@ -20,6 +21,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/train"
+	"github.com/semcon/semcon/sccore/weights"
 )
 
 // The scopes of a trainer's variables, below which names are mmsegmentation's. The last one holds sums of gradients.
@@ -154,7 +156,7 @@ func (n network) call(ctx context.Context, in Canvases, read func(outputs []*ten
 	}, read)
 }
 
-// takeWeights sets the encoder of a store from the one at the root of another.
+// takeWeights sets the encoder of a store from the one at the root of another, whose position embeddings may be of another grid.
 func takeWeights(store *model.Store, vit encoder.ViT, pretrained *model.Store) error {
 	for _, w := range vit.Weights() {
 		from, to := pretrained.GetVariable(model.ScopeSeparator+w.Path), store.GetVariable(model.JoinPath(model.ScopeSeparator, backboneScope, w.Path))
@@ -168,6 +170,9 @@ func takeWeights(store *model.Store, vit encoder.ViT, pretrained *model.Store) e
 		if value, err = value.LocalClone(); err != nil {
 			return err
 		}
+		if w.Path == "pos_embed" && vit.GridSize > 0 && value.Shape().Rank() == 3 && !value.Shape().Equal(to.Shape()) {
+			value = resized(value, vit)
+		}
 		if !value.Shape().Equal(to.Shape()) {
 			return fmt.Errorf("fine-tuning: %s is %s in the pretrained weights, and %s in the encoder", w.Path, value.Shape(), to.Shape())
 		}
@@ -176,4 +181,16 @@ func takeWeights(store *model.Store, vit encoder.ViT, pretrained *model.Store) e
 		}
 	}
 	return nil
+}
+
+// resized is a table of position embeddings, [1, special + size², dim], for the transformer's grid, as iBOT and mmsegmentation resize it when they load it: bicubically.
+func resized(table *tensors.Tensor, vit encoder.ViT) *tensors.Tensor {
+	special := 1
+	if vit.Registers > 0 { // [CLS] has no position then.
+		special = 0
+	}
+	size := int(math.Sqrt(float64(table.Shape().Dim(1) - special)))
+	vit.Positions = encoder.TransformersPositions
+	values := weights.ResizePositions(tensors.MustCopyFlatData[float32](table), vit, special, size)
+	return tensors.FromFlatDataAndDimensions(values, 1, len(values)/vit.Dim, vit.Dim)
 }

@@ -3,12 +3,16 @@ package finetune
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -110,5 +114,49 @@ func testLearnsAndResumes(t *testing.T, b compute.Backend, config SegmentationTr
 	}
 	if again != last {
 		t.Errorf("after resuming, the last step is %+v, and was %+v", again, last)
+	}
+}
+
+// TestPositionsAreResizedOnceAndLevelsHalved trains on positions that were stored for another grid, with the pyramid of small patches.
+func TestPositionsAreResizedOnceAndLevelsHalved(t *testing.T) {
+	b := testbackend.Go(t)
+	for _, head := range []string{UPerNet, FPN} {
+		config := tiny(head)
+		stored := config.Segmenter.ViT
+		stored.GridSize = 3
+		pretrained := model.NewStore()
+		for _, w := range stored.Weights() {
+			values := make([]float32, shapes.Make(dtypes.Float32, w.Shape...).Size())
+			for i := range values {
+				values[i] = float32(i / stored.Dim)
+			}
+			if _, err := pretrained.CreateVariable("/"+w.Path, tensors.FromFlatDataAndDimensions(values, w.Shape...)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		config.Segmenter.Halved, config.Steps = true, 2
+		trainer, err := NewSegmentationTrainer(b, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		trainer.Images, trainer.Pretrained = stripes(16), pretrained
+		if err := trainer.Begin(1); err != nil {
+			t.Fatal(err)
+		}
+		table := trainer.Store().GetVariable("/" + backboneScope + "/pos_embed").MustValue()
+		values := tensors.MustCopyFlatData[float32](table)
+		// In the second row and column PyTorch's kernel (a = −0.75, at 0.625) gives 0.7495·1 − 0.1099·2 = 0.5298 of a table of 0, 1, 2; here rows count three times.
+		if want := 1 + 4*0.5298; table.Shape().Dim(1) != 17 || values[0] != 0 || math.Abs(float64(values[stored.Dim*(1+5)])-want) > 1e-3 {
+			t.Errorf("%s: %v, %v", head, table.Shape(), values)
+		}
+		if _, err := trainer.Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		logits, err := trainer.Segment(t.Context(), Canvases{Count: 1, Size: datasets.Size{Height: 16, Width: 16}, Pixels: make([]uint8, 16*16*3), Fill: []int32{16, 16}})
+		if err != nil || logits.Rows != 8 || logits.Columns != 8 {
+			t.Errorf("%s: logits of %d×%d, %v", head, logits.Rows, logits.Columns, err)
+		}
+		trainer.Close()
+		pretrained.Finalize()
 	}
 }

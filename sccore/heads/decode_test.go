@@ -160,7 +160,7 @@ func TestInvalidHeadsOfPyramids(t *testing.T) {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}
-	if err := (Pyramid{[4]int{0, 1, 2, 3}}).Check(3); err == nil || !strings.HasPrefix(err.Error(), "pyramid of block 3, the transforme") {
+	if err := (Pyramid{Blocks: [4]int{0, 1, 2, 3}}).Check(3); err == nil || !strings.HasPrefix(err.Error(), "pyramid of block 3, the transforme") {
 		t.Errorf("a block that is not there: %v", err)
 	}
 }

@@ -18,6 +18,8 @@ import (
 // (bytedance/ibot, evaluation/semantic_segmentation/mmcv_custom/register_backbone.py). With patches of 16 pixels, the maps have strides 4, 8, 16 and 32.
 type Pyramid struct {
 	Blocks [4]int // The blocks, counted from 0, in the order of the levels.
+	// Halved makes levels of half the sizes, for patches of 8 pixels: strides 4, 8, 16 and 32 again, as iBOT has it.
+	Halved bool
 }
 
 // DefaultPyramid returns the pyramid for a transformer of depth blocks. It takes the blocks that end the first third, half, two thirds and the whole,
@@ -47,6 +49,8 @@ func (p Pyramid) Check(depth int) error {
 //	level 2   [rows, columns, batch, dim]            the tokens
 //	level 3   [⌊rows/2⌋, ⌊columns/2⌋, batch, dim]    the maxima of 2×2 tokens
 //
+// Halved levels are one transposed convolution, the tokens, and the maxima of 2×2 and of 4×4 tokens.
+//
 // Blocks holds the outputs of the transformer's blocks, not normalised and with the [CLS] token and registers first, [batch, tokens, dim], as
 // [encoder.Tokens] has them. Variables live in backbone/fpn1 and backbone/fpn2 under scope and have the dtype of the tokens, but float32 for half
 // precision. If train is true, batch normalisation uses the statistics of the whole batch, else the running ones. Levels panics on blocks of another
@@ -67,7 +71,11 @@ func (p Pyramid) Levels(scope *model.Scope, blocks []*Node, rows, columns int, t
 	}
 	dim := levels[0].Shape().Dim(3)
 	fpn1, fpn2 := scope.At("backbone").At("fpn1"), scope.At("backbone").At("fpn2")
-
+	if p.Halved {
+		levels[0] = layers.TransposedConvolution(fpn1.At("0"), levels[0], dim)
+		levels[2], levels[3] = layers.MaxPool2(levels[2]), layers.MaxPool2(layers.MaxPool2(levels[3]))
+		return levels
+	}
 	x := layers.TransposedConvolution(fpn1.At("0"), levels[0], dim)
 	x = activation.Gelu(layers.BatchNormAlong(fpn1.At("1"), x, 2, layers.Norm{Train: train}, true))
 	levels[0] = layers.TransposedConvolution(fpn1.At("3"), x, dim)

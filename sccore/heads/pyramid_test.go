@@ -49,14 +49,14 @@ type goldenNetwork struct {
 // networks are those of testdata/pyramid.py: functions of the outputs of 4 blocks, [2, 1 + 3·4, 4], that return logits by name.
 var networks = map[string]func(scope *model.Scope, blocks []*Node, train bool) map[string]*Node{
 	"UPerNet": func(scope *model.Scope, blocks []*Node, train bool) map[string]*Node {
-		levels := Pyramid{[4]int{0, 1, 2, 3}}.Levels(scope, blocks, 3, 4, train)
+		levels := Pyramid{Blocks: [4]int{0, 1, 2, 3}}.Levels(scope, blocks, 3, 4, train)
 		return map[string]*Node{
 			"logits":    UPerNet{Classes: 3, Channels: 4}.Logits(scope, levels, train),
 			"auxiliary": Auxiliary{Classes: 3, Channels: 3}.Logits(scope, levels, train),
 		}
 	},
 	"SemanticFPN": func(scope *model.Scope, blocks []*Node, train bool) map[string]*Node {
-		levels := Pyramid{[4]int{1, 3, 3, 0}}.Levels(scope, blocks, 3, 4, train)
+		levels := Pyramid{Blocks: [4]int{1, 3, 3, 0}}.Levels(scope, blocks, 3, 4, train)
 		return map[string]*Node{"logits": SemanticFPN{Classes: 3, NeckChannels: 4, Channels: 3}.Logits(scope, levels, train)}
 	},
 }

@@ -134,10 +134,12 @@ func columnsOf(q figures.Quantity) (columns []string, all bool) {
 	return strings.Split(q.Column, " & "), true
 }
 
-// Quantity returns a quantity without alternatives, one value for each seed with its records.
+// Quantity returns a quantity without alternatives, one value for each seed with its records. Seeds whose numbers are equal and of the same files of weights are one
+// measurement, which counts once.
 func (r Results) Quantity(q figures.Quantity) (values []float64) {
 	columns, all := columnsOf(q)
 	first, _, _ := strings.Cut(q.Row, " < ")
+	var measured []string // What the values are of.
 	for _, seed := range r.seeds(first, columns...) {
 		sum, count := 0.0, 0
 		for _, column := range columns {
@@ -145,11 +147,28 @@ func (r Results) Quantity(q figures.Quantity) (values []float64) {
 				sum, count = sum+value, count+1
 			}
 		}
-		if count == len(columns) || count > 0 && !all {
-			values = append(values, sum/float64(count))
+		of := r.measured(q, columns, seed)
+		if (count == len(columns) || count > 0 && !all) && !slices.Contains(measured, of) {
+			values, measured = append(values, sum/float64(count)), append(measured, of)
 		}
 	}
 	return values
+}
+
+// measured identifies what a quantity of a seed is measured on: the files of weights with the numbers that they give, or the seed where there is no such file.
+func (r Results) measured(q figures.Quantity, columns []string, seed int) (of string) {
+	rows := slices.Concat(strings.Split(q.Row, " < "), strings.Split(q.MinusRow, " & "))
+	for _, column := range append(columns[:len(columns):len(columns)], q.MinusColumn) {
+		for _, row := range rows {
+			record, ok := r.OfSeed(row, column, seed)
+			digest := record.start().Encoder.Digest
+			if ok && digest == "" {
+				return fmt.Sprint(seed)
+			}
+			of += fmt.Sprintf("%s %s %s %v\n", row, column, digest, record.Value)
+		}
+	}
+	return of
 }
 
 // seeds returns the seeds of a row in columns, ascending.

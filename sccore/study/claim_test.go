@@ -1,6 +1,7 @@
 package study
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -75,5 +76,30 @@ func TestQuantitiesOfClaims(t *testing.T) {
 	}
 	if want := [][]float64{{-1, -1}, nil, {4, 4}, {4, 4}, {4, 4}}; !slices.EqualFunc(values, want, slices.Equal) {
 		t.Errorf("claims together: %v, want %v", values, want)
+	}
+}
+
+// TestAFileServesAllSeeds pairs the one file of row fixed with a file for each seed, and counts what depends on no seed once.
+func TestAFileServesAllSeeds(t *testing.T) {
+	var records []Record
+	for seed := range 3 {
+		for row, r := range map[string]struct {
+			digest string
+			value  float64
+		}{"fixed": {"f", 1}, "ours": {fmt.Sprint(seed), 2 + float64(seed)}, "official": {"o", 4}, "random": {"", 1}, "noisy": {"n", float64(seed)}} {
+			config := EncodeConfig(map[string]any{"steps": 3, "encoder": map[string]string{"digest": r.digest}})
+			records = append(records, Record{Cell: row, Row: row, Column: "x", Seed: seed, Value: r.value, Profile: Quick, Config: config, Data: "numbers"})
+		}
+	}
+	results, err := newToy().Results(records, Quick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rows, want := range map[[2]string][]float64{
+		{"ours", "fixed"}: {1, 2, 3}, {"official", "fixed"}: {3}, {"official", "random"}: {3, 3, 3}, {"random", ""}: {1, 1, 1}, {"official", "noisy"}: {4, 3, 2},
+	} {
+		if got := results.Quantity(figures.Quantity{Column: "x", Row: rows[0], MinusRow: rows[1]}); !slices.Equal(got, want) {
+			t.Errorf("%v: %v, want %v", rows, got, want)
+		}
 	}
 }

@@ -151,7 +151,7 @@ func (r Record) DecodeConfig(config any) error {
 // start is what a record's configuration says of the encoder that it begins from or evaluates.
 type start struct {
 	Init    string // The file that a training starts from.
-	Encoder struct{ Architecture, Changed string }
+	Encoder struct{ Architecture, Changed, Digest string }
 }
 
 // start reads what the configuration has of it.

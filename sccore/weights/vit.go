@@ -257,7 +257,7 @@ func (im *Import) convert(w encoder.Weight, source source) error {
 	key := source.key()
 	switch {
 	case grid > 0 && grid != im.ViT.GridSize:
-		values = resizedPositions(values, im.ViT, special, grid)
+		values = ResizePositions(values, im.ViT, special, grid)
 		im.Interpolated = append(im.Interpolated, fmt.Sprintf("%s from %d×%d to %d×%d", key, grid, grid, im.ViT.GridSize, im.ViT.GridSize))
 	case linear:
 		im.Reshaped = append(im.Reshaped, fmt.Sprintf("%s from %v to %v", key, shape, theirs))
@@ -270,8 +270,8 @@ func (im *Import) convert(w encoder.Weight, source source) error {
 	return nil
 }
 
-// resizedPositions resizes a table of position embeddings, with that of the [CLS] token first if special is 1, from size² to the transformer's grid.
-func resizedPositions(values []float32, v encoder.ViT, special, size int) []float32 {
+// ResizePositions resizes a table of position embeddings, with that of the [CLS] token first if special is 1, from size² to the transformer's grid.
+func ResizePositions(values []float32, v encoder.ViT, special, size int) []float32 {
 	matrix, dim := v.Positions.Matrix(size, v.GridSize), v.Dim
 	out := append(make([]float32, 0, (special+v.GridSize*v.GridSize)*dim), values[:special*dim]...)
 	for row := range v.GridSize {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/finetune"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/encoders"
@@ -83,17 +84,25 @@ func TestSmokeRecordsEachHeadOnce(t *testing.T) {
 
 func TestFullIsTheRecipe(t *testing.T) {
 	for head, want := range map[string]string{
-		finetune.UPerNet: "160000 steps of 16 crops, rate 3e-05, layer decay 0.9, weight decay 0.05, slide",
-		finetune.FPN:     "80000 steps of 16 crops, rate 6e-05, layer decay 1, weight decay 0.01, whole",
+		finetune.UPerNet: "160000 steps of 16 crops, rate 3e-05, layer decay 0.9, weight decay 0.05, drop path 0.1, slide, 384 channels on a grid of 32, halved false",
+		finetune.FPN:     "80000 steps of 16 crops, rate 6e-05, layer decay 1, weight decay 0.01, drop path 0.05, whole, 384 channels on a grid of 32, halved false",
 	} {
 		c, err := config(study.Full, "ade20k", head, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		o := c.Optimizer
-		got := fmt.Sprintf("%d steps of %d crops, rate %g, layer decay %g, weight decay %g, %s", c.Steps, c.Batch, o.LearningRate, o.LayerDecay, o.WeightDecay, c.Inference.Mode)
-		if got != want {
-			t.Errorf("%s: %s, want %s", head, got, want)
+		got := fmt.Sprintf("%d steps of %d crops, rate %g, layer decay %g, weight decay %g, drop path %g, %s", c.Steps, c.Batch, o.LearningRate, o.LayerDecay, o.WeightDecay, o.DropPath, c.Inference.Mode)
+		for architecture, suffix := range map[string]string{"vit-s16": "", "vit-s8": "8"} {
+			vit, err := encoder.ViTByName(architecture)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := c.training(vit, 150).Segmenter
+			made := fmt.Sprintf("%s, %d channels on a grid of %d, halved %t", got, s.Channels, s.ViT.GridSize, s.Halved)
+			if wanted := map[string]string{"": want, "8": strings.NewReplacer("grid of 32", "grid of 64", "false", "true").Replace(want)}[suffix]; made != wanted {
+				t.Errorf("%s on %s: %s, want %s", head, architecture, made, wanted)
+			}
 		}
 	}
 }

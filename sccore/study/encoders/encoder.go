@@ -98,8 +98,8 @@ type seeded struct {
 const seedPlaceholder = "{seed}"
 
 // list lists the available encoders, all of one seed before the next seed: random weights, of the architecture of the encoders that the experiment pretrain has left
-// in out, these, see [pretrained], and the files that --set names for the rows of one of the paper's tables. A file name without {seed} counts for seed 0 alone. rest holds the other
-// assignments.
+// in out, these, see [pretrained], and the files that --set names for the rows of one of the paper's tables. A file without {seed} in its name serves every seed, so that it pairs
+// with encoders that have a file for each. rest holds the other assignments.
 func list(o study.Options, table string, seeds int, read bool) (all []seeded, rest []string, err error) {
 	trained, err := pretrained(o.Out, o.Profile, seeds, read)
 	if err != nil {
@@ -159,10 +159,11 @@ func fromFiles(table, key, file, ignore string, seeds int) (all []seeded, err er
 	if titles[key] != "" || !rowName.MatchString(key) {
 		return nil, fmt.Errorf("no row %q; want one of %s, or a name of your own of letters, digits and . _ + -", key, strings.Join(keys, ", "))
 	}
-	if !strings.Contains(file, seedPlaceholder) {
-		seeds = 1
-	}
 	for seed := range seeds {
+		if seed > 0 && !strings.Contains(file, seedPlaceholder) {
+			all = append(all, seeded{all[0].Encoder, seed})
+			continue
+		}
 		e := Encoder{Row: key, Weights: strings.ReplaceAll(file, seedPlaceholder, fmt.Sprint(seed)), Ignore: ignore}
 		if e.Digest, err = weights.Digest(e.Weights); err != nil {
 			return nil, err

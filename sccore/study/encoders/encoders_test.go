@@ -41,7 +41,7 @@ func TestARowTakesAFileForEachSeed(t *testing.T) {
 		counts[c.Row]++
 		digests[c.Digest] = true
 	}
-	if want := map[string]int{"random": 3, "dino-s16": 3, "ibot-s16": 1}; !maps.Equal(counts, want) || len(digests) != 4 {
+	if want := map[string]int{"random": 3, "dino-s16": 3, "ibot-s16": 3}; !maps.Equal(counts, want) || len(digests) != 4 {
 		t.Errorf("cells %v, %d digests", counts, len(digests))
 	}
 }

@@ -29,6 +29,14 @@ func newMachine(t *testing.T) *fakeMachine {
 	m.Write(t, "tools/gopls/go.sum", "")
 	m.Write(t, "cmd/semcon/main.go", "package main\n")
 	m.Write(t, "notebooks/one.ipynb", `{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}`)
+	kernel := map[string]string{}
+	for _, c := range kernelChanges {
+		kernel[c.file] += c.old
+	}
+	for name, text := range kernel {
+		m.Write(t, filepath.Join("../gonb", name), text)
+	}
+	t.Setenv("FAKE_GONB", filepath.Join(dir, "gonb"))
 	for name, text := range fakeScripts {
 		m.script(t, name, text)
 	}
@@ -48,6 +56,7 @@ var fakeScripts = map[string]string{
 case "$1" in
 env) printf '/goroot\ngo1.26.8\n%s\ngcc\n' "${FAKE_CGO-1}" ;;
 install) mkdir -p "$GOBIN"; touch "$GOBIN/gonb" "$GOBIN/goimports" ;;
+mod) [ -z "$3" ] || echo "{\"Dir\": \"$FAKE_GONB\"}" ;;
 -C) mkdir -p "$GOBIN"; touch "$GOBIN/gopls" ;;
 build) if [ -n "$FAKE_BUILD_ERROR" ]; then echo '# example/package'; echo "$FAKE_BUILD_ERROR"; exit 1; fi ;;
 esac

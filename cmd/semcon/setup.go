@@ -154,12 +154,8 @@ func (in install) steps(m machine) []setupStep {
 		return steps
 	}
 	modulesOf := func(folder string) string {
-		mod, _ := os.ReadFile(filepath.Join(in.root, folder, "go.mod")) // Go says what is wrong with it.
-		sum, _ := os.ReadFile(filepath.Join(in.root, folder, "go.sum"))
-		return string(mod) + string(sum)
-	}
-	goTask := func(name string, args ...string) setupTask {
-		return setupTask{name, in.command([]string{"GOFLAGS=" + goFlags, "GOBIN=" + in.dir("bin"), "GOWORK=off"}, "", m.goTool, args...)}
+		mod, sum := in.modules(folder)
+		return mod + sum
 	}
 	settings := setupStep{name: "settings", within: "Jupyter", tasks: []setupTask{{"settings of Jupyter", func(context.Context, *transcript) error {
 		for _, s := range in.jupyterSettings(m) {
@@ -175,22 +171,34 @@ func (in install) steps(m machine) []setupStep {
 	return append(steps,
 		setupStep{
 			name:     "Go kernel",
-			inputs:   []string{in.root, m.goVersion, modulesOf("")},
+			inputs:   []string{in.root, m.goVersion, modulesOf(""), fmt.Sprint(kernelChanges)},
 			products: []string{in.dir("bin", "gonb"), in.dir("bin", "goimports")},
-			tasks:    []setupTask{goTask("Go kernel", "install", "tool")},
+			tasks:    []setupTask{in.installKernel(m)},
 		},
 		setupStep{ // Its gopls is of a module of its own, because its dependencies are not those of the project.
 			name:     "completion",
 			inputs:   []string{in.root, m.goVersion, modulesOf("tools/gopls")},
 			products: []string{in.dir("bin", "gopls")},
-			tasks:    []setupTask{goTask("completion of Go code", "-C", "tools/gopls", "install", "tool")},
+			tasks:    []setupTask{{"completion of Go code", in.goTask(m, "-C", "tools/gopls", "install", "tool")}},
 		},
 		setupStep{
 			name:   "build",
 			inputs: []string{in.root, m.goVersion, fmt.Sprint(m.cgo), modulesOf(""), goFlags},
-			tasks:  []setupTask{goTask("Go modules", "mod", "download"), goTask("build of the project", "build", "./...")},
+			tasks:  []setupTask{{"Go modules", in.goTask(m, "mod", "download")}, {"build of the project", in.goTask(m, "build", "./...")}},
 		},
 		settings)
+}
+
+// modules returns go.mod and go.sum of the module in a folder of the checkout.
+func (in install) modules(folder string) (mod, sum string) {
+	content, _ := os.ReadFile(filepath.Join(in.root, folder, "go.mod")) // Go says what is wrong with it.
+	sums, _ := os.ReadFile(filepath.Join(in.root, folder, "go.sum"))
+	return string(content), string(sums)
+}
+
+// goTask returns a task that runs the go command in the checkout.
+func (in install) goTask(m machine, args ...string) func(context.Context, *transcript) error {
+	return in.command([]string{"GOFLAGS=" + goFlags, "GOBIN=" + in.dir("bin"), "GOWORK=off"}, "", m.goTool, args...)
 }
 
 // hash returns a hash of the step's inputs. The length of each input makes the hash unambiguous.

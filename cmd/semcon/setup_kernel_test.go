@@ -2,7 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"go/format"
+	"io"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -46,6 +49,34 @@ func TestKernelJSON(t *testing.T) {
 	}
 	if _, fixed := kernel.Env["GOMLX_BACKEND"]; fixed {
 		t.Error("kernel.json fixes GOMLX_BACKEND, which belongs to the user's shell")
+	}
+}
+
+// TestKernelChangesFitItsVersion makes the changes in the kernel of go.mod.
+func TestKernelChangesFitItsVersion(t *testing.T) {
+	said, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", gonbModule).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := changedFiles(strings.TrimSpace(string(said)), kernelChanges)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range files {
+		if formatted, err := format.Source(content); err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if len(formatted) == 0 {
+			t.Errorf("%s is empty", name)
+		}
+	}
+}
+
+func TestKernelOfAnotherVersion(t *testing.T) {
+	m, in := newInstall(t)
+	m.Write(t, "../gonb/"+kernelChanges[0].file, "package goplsclient\n")
+	err := in.ensure(t.Context(), io.Discard)
+	if err == nil || !strings.Contains(err.Error(), kernelChanges[0].file+" of this version of the Go kernel has no") {
+		t.Errorf("error %v", err)
 	}
 }
 

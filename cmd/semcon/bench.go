@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/janpfeifer/must"
+
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -93,13 +95,13 @@ func benchVerb() *cobra.Command {
 				return usagef("--%s %d is not positive", name, number)
 			}
 		}
-		check(requireFolder("data", o.Data))
+		must.M(requireFolder("data", o.Data))
 		work, remove := benchFolder()
 		defer remove()
 		if xlacache.Dir() != "" {
-			check(os.Setenv(xlacache.EnvVar, filepath.Join(work, "xla"))) // An empty cache.
+			must.M(os.Setenv(xlacache.EnvVar, filepath.Join(work, "xla"))) // An empty cache.
 		}
-		b := must(openDevices(*devices, 0))
+		b := must.M1(openDevices(*devices, 0))
 		announceEngine(os.Stderr, *devices)
 		m := benchmark{Engine: backend.Engine(), Device: cmp.Or(study.GPUModel(), fmt.Sprintf("%d %s cores", runtime.NumCPU(), runtime.GOARCH)), Devices: *devices, Profile: o.Profile, Versions: backend.Versions()}
 		m.Peak, m.PeakFrom = densePeak(b, *bf16)
@@ -112,7 +114,7 @@ func benchVerb() *cobra.Command {
 				parts := map[bool]string{true: "accumulate=1", false: "parts=1"}[names[1] == steps.Pretrain]
 				o.Set = append(o.Set, fmt.Sprintf("batch=%d", *batch), parts)
 			}
-			s := must(steps.Of(names[1], o))
+			s := must.M1(steps.Of(names[1], o))
 			measured := measureStep(c.Context(), b, names[0], s, *count)
 			if m.Peak > 0 {
 				measured.Utilisation = measured.ImagesPerSecond * measured.FLOPPerImage / m.Peak / float64(*devices)
@@ -137,9 +139,9 @@ func benchFolder() (work string, remove func()) {
 			unlock()
 		}
 	}
-	work = must(os.MkdirTemp("", "semcon-bench-"))
+	work = must.M1(os.MkdirTemp("", "semcon-bench-"))
 	unlock, _, err := filelock.Try(filepath.Join(work, "lock"))
-	check(err)
+	must.M(err)
 	return work, func() { os.RemoveAll(work); unlock() }
 }
 
@@ -149,11 +151,11 @@ func measureStep(ctx context.Context, b compute.Backend, name string, s steps.St
 	defer bar.Close()
 	bar.Phase(progress.Compiling)
 	peak := usage.PeakResident(func() {
-		t := must(s.New(b))
+		t := must.M1(s.New(b))
 		defer t.Close()
-		check(t.Begin(0))
+		must.M(t.Begin(0))
 		for i, began := 0, time.Now(); i <= count && (i < 2 || time.Since(began) < benchTime); i++ {
-			check(t.Take(ctx))
+			must.M(t.Take(ctx))
 			if bar.Set(i+1, ""); i == 0 {
 				bar.Phase(progress.Training)
 				began = time.Now()
@@ -166,12 +168,12 @@ func measureStep(ctx context.Context, b compute.Backend, name string, s steps.St
 		}
 		bar.Phase("reading")
 		began := time.Now()
-		parts := must(t.Read(ctx, count*s.Batch/s.Images, benchTime/4))
+		parts := must.M1(t.Read(ctx, count*s.Batch/s.Images, benchTime/4))
 		m.InputPerSecond = float64(parts*s.Images) / time.Since(began).Seconds()
 	})
 	if m.PeakMemory = cmp.Or(peak, m.PeakMemory); xlacache.Dir() != "" && !backend.IsGo() {
 		bar.Phase("compiling again")
-		t := must(s.New(b))
+		t := must.M1(s.New(b))
 		m.CachedSeconds = t.Usage().Compiling.Seconds()
 		t.Close()
 	}
@@ -230,7 +232,7 @@ func fullProfiles(work string, measured []benchStep) (all []benchProfile) {
 		p, rate := benchProfile{Experiment: e.Name, Cost: e.Cost[study.Full]}, rates["pretrain"]
 		for _, name := range tuned[e.Name] {
 			rate, p.Of = rates[e.Name], " per encoder and dataset"
-			p.FLOP += must(steps.Of(name, steps.Options{Profile: study.Full})).FLOPs
+			p.FLOP += must.M1(steps.Of(name, steps.Options{Profile: study.Full})).FLOPs
 		}
 		if e.Name == "extended-training" {
 			p.Of = " or less" // Its rivals' steps count as the method's.
@@ -239,7 +241,7 @@ func fullProfiles(work string, measured []benchStep) (all []benchProfile) {
 		dataset := map[bool]string{true: "images", false: "synthetic"}[starts != nil]
 		cells, err := e.Cells(study.Options{Profile: study.Full, Out: work, Set: starts}, dataset)
 		if pretrains { // Others may want data.
-			check(err)
+			must.M(err)
 		}
 		for _, cell := range cells {
 			p.FLOP += cell.FLOPs
@@ -260,8 +262,8 @@ func (m benchmark) text() string {
 	}
 	for _, s := range m.Steps {
 		text += "\n" + s.Step + "\n"
-		named, encoded := map[string]any{}, must(json.Marshal(s))
-		check(json.Unmarshal(encoded, &named))
+		named, encoded := map[string]any{}, must.M1(json.Marshal(s))
+		must.M(json.Unmarshal(encoded, &named))
 		for _, name := range slices.Sorted(maps.Keys(named)) {
 			said := fmt.Sprint(named[name])
 			if x, ok := named[name].(float64); ok {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/janpfeifer/must"
+
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -54,7 +56,7 @@ func dataVerb() *cobra.Command {
 		}
 		if names = names[1:]; *lacking != "" {
 			e, _, err := oneExperiment([]string{*lacking})
-			check(err)
+			must.M(err)
 			for _, name := range e.Reads {
 				if slices.ContainsFunc(datasets.Available(folder, name), datasets.Status.Missing) {
 					names = append(names, name)
@@ -80,7 +82,7 @@ func listData(ctx context.Context, folder string) error {
 		fmt.Printf("%s, or fetch: semcon data fetch cifar10 --data data\n", checkData(folder)[0].detail)
 		return nil
 	}
-	check(requireFolder("data", folder))
+	must.M(requireFolder("data", folder))
 	count, lacking := 0, map[string]bool{}
 	for _, split := range datasets.Available(folder) {
 		if ctx.Err() != nil {
@@ -179,7 +181,7 @@ func listVerb() *cobra.Command {
 	c.RunE = func(_ *cobra.Command, names []string) error {
 		for i := range names {
 			e, _, err := oneExperiment(names[i : i+1])
-			check(err)
+			must.M(err)
 			if i > 0 {
 				fmt.Println()
 			}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/janpfeifer/must"
+
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/backend"
@@ -45,7 +47,7 @@ func doctorVerb() *cobra.Command {
 	clearCache := c.Flags().Bool("clear-cache", false, "remove the programs that XLA has compiled; they are compiled again when they are needed")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *clearCache {
-			check(xlacache.Clear())
+			must.M(xlacache.Clear())
 		}
 		count := 0
 		for _, f := range slices.Concat(checkBackends(), checkSetup(c.Context()), checkData(data), []finding{checkDisk(*out)}, checkRecords(*out, *repair)) {
@@ -181,7 +183,7 @@ func checkDisk(folder string) finding {
 	if err != nil {
 		return finding{stateBroken, what, err.Error()}
 	}
-	detail := fmt.Sprintf("%.1f GiB free for %s", float64(free)/(1<<30), must(filepath.Abs(folder)))
+	detail := fmt.Sprintf("%.1f GiB free for %s", float64(free)/(1<<30), must.M1(filepath.Abs(folder)))
 	if free < needed {
 		return finding{stateBroken, what, detail + ": less than 2 GiB; free some space, or choose another folder with --out"}
 	}

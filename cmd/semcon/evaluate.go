@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/janpfeifer/must"
+
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/metrics"
@@ -82,7 +84,7 @@ func evaluationVerb(named evaluation.Named) *cobra.Command {
 	flags.StringVar(&c.source.Classes, "classes", "", "`NAMES` of the only classes of pixels that count, with commas between them; by default all")
 	flags.IntVar(&c.size, "size", 0, "`PIXELS` of the height and width of images; by default as the weights' makers have it. lost and tokencut take images as they are")
 	flags.IntVar(&c.source.Images, "images", 0, "`NUMBER` of images, videos or pairs, evenly spread; by default all")
-	has := must(settings.List(reflect.ValueOf(e).Elem().Interface()))
+	has := must.M1(settings.List(reflect.ValueOf(e).Elem().Interface()))
 	for _, s := range has {
 		if usage := flagSettings[s.Key]; usage != "" {
 			flags.String(s.Key, strings.Trim(s.Value, "[]"), usage)
@@ -114,15 +116,15 @@ func evaluationVerb(named evaluation.Named) *cobra.Command {
 				c.set = append([]string{name + "=" + value}, c.set...)
 			}
 		}
-		check(locateFlag(cmd, "weights", &c.weights))
-		return c.run(cmd.Context(), e, must(choice.open(c.weights)))
+		must.M(locateFlag(cmd, "weights", &c.weights))
+		return c.run(cmd.Context(), e, must.M1(choice.open(c.weights)))
 	}
 	return cmd
 }
 
 // run evaluates weights and prints the result.
 func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitFile) error {
-	check(v.Complete())
+	must.M(v.Complete())
 	patch := v.ViT.PatchSize
 	if c.size == 0 {
 		c.size = max(v.size/patch, 1) * patch
@@ -147,12 +149,12 @@ func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitF
 	if bad := (evaluation.BadSetting{}); errors.As(err, &bad) {
 		return usagef("--%s: %v", bad.Key, err)
 	}
-	check(err)
+	must.M(err)
 	batch := 16
 	if c.Single {
 		batch = 1
 	}
-	encoder := must(v.encoder(must(openEngine()), batch))
+	encoder := must.M1(v.encoder(must.M1(openEngine()), batch))
 	defer encoder.Close()
 	encoder.Seed = c.seed
 	bar := progress.Discard
@@ -164,7 +166,7 @@ func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitF
 	}
 	measured, err := e.Measure(ctx, encoder, d)
 	bar.Close()
-	check(cmp.Or(ctx.Err(), err))
+	must.M(cmp.Or(ctx.Err(), err))
 	return c.print(e, d, measured)
 }
 
@@ -225,7 +227,7 @@ func cocoVerb() *cobra.Command {
 		case *detections == "":
 			return usagef("--detections FILE is missing")
 		}
-		result := must(evaluateCOCO(*annotations, *detections))
+		result := must.M1(evaluateCOCO(*annotations, *detections))
 		text := ""
 		for _, left := range []struct {
 			count int

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/janpfeifer/must"
+
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/backend"
@@ -92,10 +94,10 @@ func featuresVerb() *cobra.Command {
 		case extension == ".npy" && len(tensors) > 1:
 			return usagef("--out %s: a .npy holds one tensor, not %s; want a .safetensors", c.out, strings.Join(tensors, " and "))
 		}
-		check(requireWritableFile("out", c.out))
-		check(locateFlag(cmd, "weights", file))
-		c.vit = must(choice.open(*file))
-		check(preprocess(&c.vit))
+		must.M(requireWritableFile("out", c.out))
+		must.M(locateFlag(cmd, "weights", file))
+		c.vit = must.M1(choice.open(*file))
+		must.M(preprocess(&c.vit))
 		return c.run(cmd.Context(), names[0], *file)
 	}
 	return cmd
@@ -116,19 +118,19 @@ func (c featureCall) run(ctx context.Context, from, file string) error {
 	} else if !whole && c.vit.size%patch != 0 {
 		return usagef("--size: images of %d×%d pixels cannot be split into the transformer's patches of %d", c.vit.size, c.vit.size, patch)
 	}
-	images := must(openImages(from, c.vit))
-	engine := must(openEngine())
-	store := must(evaluation.OpenFeatureStore(c.out+".partial", map[string]any{
-		"weights": must(digestOf(file)), "transformer": fmt.Sprintf("%+v", c.vit.ViT), "prefix": c.vit.Prefix, "ignore": c.vit.Ignore, "images": images.identity,
+	images := must.M1(openImages(from, c.vit))
+	engine := must.M1(openEngine())
+	store := must.M1(evaluation.OpenFeatureStore(c.out+".partial", map[string]any{
+		"weights": must.M1(digestOf(file)), "transformer": fmt.Sprintf("%+v", c.vit.ViT), "prefix": c.vit.Prefix, "ignore": c.vit.Ignore, "images": images.identity,
 		"preprocessing": described, "outputs": c.outputs, "tensors": c.names(), "batch": c.batch, "engine": backend.Name(),
 	}, c.names()...))
 	defer store.Close()
 	if store.Renewed {
 		fmt.Fprintf(os.Stderr, "%s.partial is of other settings or images, and is begun anew\n", c.out)
 	}
-	frozen := must(c.vit.encoder(engine, min(c.batch, len(images.names))))
+	frozen := must.M1(c.vit.encoder(engine, min(c.batch, len(images.names))))
 	defer frozen.Close()
-	check(c.extract(ctx, frozen.FeatureExtractor, images, store))
+	must.M(c.extract(ctx, frozen.FeatureExtractor, images, store))
 	var rows, skipped []string
 	for _, b := range store.Batches {
 		rows, skipped = append(rows, b.Images...), append(skipped, b.Skipped...)
@@ -142,7 +144,7 @@ func (c featureCall) run(ctx context.Context, from, file string) error {
 	if len(skipped) > 0 {
 		fmt.Fprintf(os.Stderr, "skipped %d of %s\n", len(skipped), plural.Count(len(skipped)+len(rows), "image"))
 	}
-	check(c.write(store, rows, described))
+	must.M(c.write(store, rows, described))
 	fmt.Printf("wrote %s: %s, %d features each, from %s\n", c.out, plural.Count(len(rows), "image"), c.vit.ViT.Dim, c.vit.ViT.Name)
 	return store.Remove()
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/janpfeifer/must"
+
 	"github.com/semcon/semcon/sccore/weights"
 	"github.com/spf13/cobra"
 )
@@ -38,10 +40,10 @@ func importVerb() *cobra.Command {
 			return usagef("--head: only timm's names leave room for a projection head")
 		}
 		if *out != "" {
-			check(requireWritableFile("out", *out))
+			must.M(requireWritableFile("out", *out))
 		}
-		names[0] = must(locate(c, names[0]))
-		v := vitFile{Import: must(choice.read(names[0]))}
+		names[0] = must.M1(locate(c, names[0]))
+		v := vitFile{Import: must.M1(choice.read(names[0]))}
 		fmt.Print(v.Import)
 		if *out == "" {
 			return nil
@@ -49,7 +51,7 @@ func importVerb() *cobra.Command {
 		if !*keepHead {
 			v.Head = nil
 		}
-		check(v.export(names[0], *out, wanted))
+		must.M(v.export(names[0], *out, wanted))
 		fmt.Printf("wrote %s\n", *out)
 		return nil
 	}

@@ -21,6 +21,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/janpfeifer/must"
+
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/spf13/cobra"
@@ -48,26 +50,26 @@ func labVerb() *cobra.Command {
 			return usagef("--%v", err)
 		}
 		if *data != "" {
-			*data = must(filepath.Abs(*data))
-			check(requireFolder("data", *data))
+			*data = must.M1(filepath.Abs(*data))
+			must.M(requireFolder("data", *data))
 		}
 		if *global && !*setupOnly {
 			return usagef("--global needs --setup-only: the notebooks need a checkout")
 		}
-		in := must(installOf(*global))
+		in := must.M1(installOf(*global))
 		folder, copies := filepath.Join(in.root, "notebooks"), filepath.Join(in.root, "out", "lab")
 		if !*originals && !*setupOnly {
-			check(atomicfile.Writable(copies))
+			must.M(atomicfile.Writable(copies))
 		}
-		check(in.ensure(c.Context(), os.Stderr))
+		must.M(in.ensure(c.Context(), os.Stderr))
 		if *setupOnly {
 			fmt.Printf("%s is set up\n", cmp.Or(in.root, in.folder))
 			return nil
 		}
-		*port = must(freePort(*port))
+		*port = must.M1(freePort(*port))
 		if !*originals {
 			folder = copies
-			check(copyNotebooks(in.root, copies, os.Stderr))
+			must.M(copyNotebooks(in.root, copies, os.Stderr))
 		}
 		lab := labCommand(c.Context(), in, folder, *port, !*noBrowser && hasDesktop())
 		lab.Env = append(lab.Env, "SEMCON_PROFILE="+*profile, "SEMCON_DATA="+*data, "SEMCON_OUT="+cmp.Or(os.Getenv("SEMCON_OUT"), filepath.Join(in.root, "out")))

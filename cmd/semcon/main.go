@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/janpfeifer/must"
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/backend"
 	_ "github.com/semcon/semcon/sccore/backend/buffers" // The program keeps large buffers between steps.
@@ -57,7 +58,7 @@ func newRoot() *cobra.Command {
 			out.Usage += "; $" + outVariable + " is another default"
 			if folder := os.Getenv(outVariable); folder != "" {
 				out.DefValue = folder
-				check(out.Value.Set(folder))
+				must.M(out.Value.Set(folder))
 			}
 		}
 		for _, one := range append(c.Commands(), c) {
@@ -75,20 +76,16 @@ func newRoot() *cobra.Command {
 // failure is the error that ends a verb.
 type failure struct{ error }
 
-// check ends the verb that calls it with err, unless it is nil.
-func check(err error) {
-	if err != nil {
-		panic(failure{err})
+// must ends the verb that calls it.
+func init() {
+	must.M = func(err error) {
+		if err != nil {
+			panic(failure{err})
+		}
 	}
 }
 
-// must returns value, or ends the verb as [check] does.
-func must[T any](value T, err error) T {
-	check(err)
-	return value
-}
-
-// ended runs a verb and returns its error, also that of [check].
+// ended runs a verb and returns its error, also that of [must.M].
 func ended(run func() error) (err error) {
 	defer func() {
 		switch caught := recover().(type) {

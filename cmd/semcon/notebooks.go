@@ -24,6 +24,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/janpfeifer/must"
+
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/study"
@@ -49,30 +51,30 @@ func notebooksVerb() *cobra.Command {
 		if *timeout < 0 {
 			return usagef("--timeout %s is negative", *timeout)
 		}
-		check(requireWritable("out", *out))
-		check(requireFolder("data", *data))
-		in := must(installOf(false))
-		files := must(notebookFiles(filepath.Join(in.root, "notebooks"), names))
+		must.M(requireWritable("out", *out))
+		must.M(requireFolder("data", *data))
+		in := must.M1(installOf(false))
+		files := must.M1(notebookFiles(filepath.Join(in.root, "notebooks"), names))
 		// The cells read the command line through package nb. They run in the folder of the notebook, so paths are absolute.
-		env := append(in.environ(), "SEMCON_PROFILE="+string(profile), "SEMCON_OUT="+must(filepath.Abs(*out)))
+		env := append(in.environ(), "SEMCON_PROFILE="+string(profile), "SEMCON_OUT="+must.M1(filepath.Abs(*out)))
 		if *data != "" {
-			env = append(env, "SEMCON_DATA="+must(filepath.Abs(*data)))
+			env = append(env, "SEMCON_DATA="+must.M1(filepath.Abs(*data)))
 		}
-		check(in.ensure(c.Context(), os.Stderr))
+		must.M(in.ensure(c.Context(), os.Stderr))
 		folder := filepath.Join(*out, "notebooks")
-		check(os.MkdirAll(folder, 0o777))
+		must.M(os.MkdirAll(folder, 0o777))
 		for _, file := range files {
 			result := filepath.Join(folder, strings.TrimSuffix(filepath.Base(file), ".ipynb"))
 			python := exec.CommandContext(c.Context(), in.python(), "-c", executeScript,
 				file, result+".ipynb", result+".html", strconv.Itoa(int(timeout.Seconds()+0.5)), headlessKernelName)
 			python.Env = env
-			check(execute(c.Context(), python, file, result))
+			must.M(execute(c.Context(), python, file, result))
 			if *update {
-				clean, err := cleanNotebook(must(os.ReadFile(result+".ipynb")), in.root)
+				clean, err := cleanNotebook(must.M1(os.ReadFile(result+".ipynb")), in.root)
 				if err != nil {
 					return fmt.Errorf("%s.ipynb: %w", result, err)
 				}
-				check(atomicfile.WriteBytes(file, clean))
+				must.M(atomicfile.WriteBytes(file, clean))
 			}
 			fmt.Println(result + ".html")
 		}
@@ -215,11 +217,11 @@ func cleanNotebook(content []byte, root string) ([]byte, error) {
 
 // withoutPath makes every path below the checkout in the texts of a JSON value relative to it.
 func withoutPath(value any, root string) (relative any) {
-	text := must(json.Marshal(value))
-	quoted := strings.Trim(string(must(json.Marshal(root))), `"`)
+	text := must.M1(json.Marshal(value))
+	quoted := strings.Trim(string(must.M1(json.Marshal(root))), `"`)
 	decoder := json.NewDecoder(strings.NewReader(strings.NewReplacer(quoted+"/", "", quoted, ".").Replace(string(text))))
 	decoder.UseNumber()
-	check(decoder.Decode(&relative))
+	must.M(decoder.Decode(&relative))
 	return relative
 }
 

@@ -77,7 +77,7 @@ func TestCellErrorIsTheLineThatSaysWhy(t *testing.T) {
 		{"compiler", "failed: exit status 1\n# cell\n./main.go:11:6: undefined: f", "", "./main.go:11:6: undefined: f"},
 		{"line of a cell", "exit status 2", "panic: shapes differ\n\nmain.f(...)\n\t \x1b[7m[[ Cell [2] Line 4 ]]\x1b[0m /tmp/main.go:18\n", "panic: shapes differ, Cell [2] Line 4"},
 		{"panic", "exit status 2", "reading\npanic: shapes differ\n\ngoroutine 1 [running]:\n", "panic: shapes differ"},
-		{"nb.Check", "exit status 1", "error: data/x.png: truncated\n", "error: data/x.png: truncated"},
+		{"must.M", "exit status 1", "error: data/x.png: truncated\n", "error: data/x.png: truncated"},
 		{"silent exit", "exit status 3", "", "exit status 3"},
 		{"timeout", "A cell timed out while it was being executed, after 4 seconds.\nMore", "", "A cell timed out while it was being executed, after 4 seconds."},
 	} {

@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/janpfeifer/must"
+
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/features"
 	"github.com/semcon/semcon/internal/atomicfile"
@@ -52,7 +54,7 @@ func showVerb() *cobra.Command {
 	size := c.Flags().Int("size", 0, "`PIXELS` of the height and width that images are cropped to; by default 224 or the nearest that the patches fit")
 	places := c.Flags().StringArray("point", nil, "also draw where patches are like the one at `X,Y` of the first image, in shares of its width and height: 0.5,0.5 is the middle; may be repeated")
 	c.RunE = func(c *cobra.Command, paths []string) error {
-		check(requireImages(paths, *file, noWeights()))
+		must.M(requireImages(paths, *file, noWeights()))
 		var points []features.Point
 		for _, text := range *places {
 			var at features.Point
@@ -64,10 +66,10 @@ func showVerb() *cobra.Command {
 		if *size < 0 || *size > 2048 {
 			return usagef("--size %d is not between 1 and 2048", *size)
 		}
-		check(locateFlag(c, "weights", file))
-		check(requireWritable("out", *out))
-		for _, f := range must(ownimages.Show(must(openEngine()), *file, paths, *size, points...)) {
-			check(figures.SaveFigure(*out, f.Name, f.Figure))
+		must.M(locateFlag(c, "weights", file))
+		must.M(requireWritable("out", *out))
+		for _, f := range must.M1(ownimages.Show(must.M1(openEngine()), *file, paths, *size, points...)) {
+			must.M(figures.SaveFigure(*out, f.Name, f.Figure))
 			fmt.Printf("wrote %s\n", filepath.Join(*out, f.Name+".png"))
 		}
 		if len(paths) == 1 {
@@ -93,16 +95,16 @@ func attentionVerb() *cobra.Command {
 	c.Flags().IntVar(&maps.Heads, "self", 3, "`NUMBER` of self-attention maps, those of the first heads of [CLS]; 0 for all")
 	c.Flags().IntVar(&maps.Filter, "cross", 3, "`NUMBER` of cross-attention maps of the filter, those that vary most; 0 for all")
 	c.RunE = func(c *cobra.Command, paths []string) error {
-		check(requireImages(paths, *file, noWeights()))
+		must.M(requireImages(paths, *file, noWeights()))
 		if maps.Heads < 0 || maps.Filter < 0 {
 			return usagef("--self %d, --cross %d: want numbers from 0", maps.Heads, maps.Filter)
 		}
 		if err := figures.CheckFormat(*out); err != nil {
 			return usagef("--out %v", err)
 		}
-		check(locateFlag(c, "weights", file))
-		check(requireWritableFile("out", *out))
-		v := must(choice.open(*file))
+		must.M(locateFlag(c, "weights", file))
+		must.M(requireWritableFile("out", *out))
+		v := must.M1(choice.open(*file))
 		if c.Flags().Changed("size") {
 			v.size = *size
 		}
@@ -111,13 +113,13 @@ func attentionVerb() *cobra.Command {
 		}
 		var images []evaluation.Image
 		for _, path := range paths {
-			images = append(images, must(v.readImage(path)))
+			images = append(images, must.M1(v.readImage(path)))
 		}
-		encoder := must(v.encoder(must(openEngine()), 1))
+		encoder := must.M1(v.encoder(must.M1(openEngine()), 1))
 		defer encoder.Close()
-		sheet := must(maps.Draw(encoder.FeatureExtractor, images))
-		check(c.Context().Err())
-		check(figures.SaveAs(filepath.Clean(*out), sheet))
+		sheet := must.M1(maps.Draw(encoder.FeatureExtractor, images))
+		must.M(c.Context().Err())
+		must.M(figures.SaveAs(filepath.Clean(*out), sheet))
 		fmt.Printf("wrote %s: %s of %s, from %s\n", *out, plural.Count(len(sheet.Images)-1, "map"), plural.Count(len(images), "image"), v.ViT.Name)
 		return nil
 	}
@@ -135,10 +137,10 @@ func segmentVerb() *cobra.Command {
 	file := c.Flags().String("weights", "", "`FILE` of a fine-tuned model, as \"semcon run fine-tune\" leaves it")
 	out := c.Flags().String("out", "masks", "`FOLDER` for the pictures: NAME_mask.png holds the classes, NAME_overlay.png shows them on the image")
 	c.RunE = func(c *cobra.Command, paths []string) error {
-		check(requireImages(paths, *file, errNoModel))
-		stems := must(stemsOf(paths, "_mask.png"))
-		check(requireWritable("out", *out))
-		model := must(finetune.OpenSegmentationModel(must(backend.Open()), *file))
+		must.M(requireImages(paths, *file, errNoModel))
+		stems := must.M1(stemsOf(paths, "_mask.png"))
+		must.M(requireWritable("out", *out))
+		model := must.M1(finetune.OpenSegmentationModel(must.M1(backend.Open()), *file))
 		defer model.Close()
 		fmt.Fprintf(os.Stderr, "engine: %s\n%s on %s: %s\n", backend.Engine(), model.Segmenter.ViT.Name, model.Dataset, strings.Join(model.Classes, ", "))
 		return eachImage(c.Context(), "segment", paths, func(i int, photo *datasets.SegmentedImage) (string, error) {
@@ -229,13 +231,13 @@ func detectVerb() *cobra.Command {
 		"image's name, as in COCO, or, if a name is not a number, the image's place in the call, from 1")
 	score := c.Flags().Float64("score", 0.5, "lowest `SCORE`, from 0 to 1, of the objects that are drawn and counted; "+resultsName+" has all above 0.05")
 	c.RunE = func(c *cobra.Command, paths []string) error {
-		check(requireImages(paths, *file, errNoModel))
+		must.M(requireImages(paths, *file, errNoModel))
 		if !(*score >= 0 && *score <= 1) {
 			return usagef("--score %g is not between 0 and 1", *score)
 		}
-		stems := must(stemsOf(paths, "_objects.png"))
-		check(requireWritable("out", *out))
-		model := must(finetune.OpenDetectionModel(must(backend.Open()), *file))
+		stems := must.M1(stemsOf(paths, "_objects.png"))
+		must.M(requireWritable("out", *out))
+		model := must.M1(finetune.OpenDetectionModel(must.M1(backend.Open()), *file))
 		defer model.Close()
 		fmt.Fprintf(os.Stderr, "engine: %s\n%s on %s: %s\n", backend.Engine(), model.Detector.ViT.Name, model.Dataset, plural.Count(len(model.Categories), "class"))
 		ids := imageIDs(stems)
@@ -251,7 +253,7 @@ func detectVerb() *cobra.Command {
 			}
 			return summary, err
 		})
-		check(c.Context().Err())
+		must.M(c.Context().Err())
 		return errors.Join(failed, metrics.WriteDetectionsFile(filepath.Join(*out, resultsName), results))
 	}
 	return c

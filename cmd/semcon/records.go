@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/janpfeifer/must"
+
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments"
@@ -67,20 +69,20 @@ func tableVerb() *cobra.Command {
 	setFlag(c, o)
 	c.RunE = func(c *cobra.Command, names []string) error {
 		experiment, label, err := oneExperiment(names)
-		check(err)
-		check(locateSettings(c, &o.Set))
+		must.M(err)
+		must.M(locateSettings(c, &o.Set))
 		folder := filepath.Join(o.Out, experiment.Name)
-		records := must(readRecords("table", o, folder, experiment))
+		records := must.M1(readRecords("table", o, folder, experiment))
 		if len(records) == 0 {
 			fmt.Fprintf(os.Stderr, "semcon table: no records in %s; \"%s\" makes them\n", folder, commandFor("run", experiment.Name, *o))
 		}
 		all := len(records)
 		records, err = experiment.Selected(records, *o)
-		check(choiceError(err))
+		must.M(choiceError(err))
 		if all > 0 && len(records) == 0 {
 			fmt.Fprintf(os.Stderr, "semcon table: no runs with --set %s in %s\n", strings.Join(o.Set, " --set "), folder)
 		}
-		tables := must(experiment.Tables(records, o.Profile))
+		tables := must.M1(experiment.Tables(records, o.Profile))
 		shown := namedTables(tables, label)
 		if measured := figures.Measured(shown); label == "" && len(measured) < len(shown) {
 			fmt.Fprintf(os.Stderr, "semcon table: left out, as they show the paper's numbers alone: %s\n", paperAlone(shown))
@@ -89,7 +91,7 @@ func tableVerb() *cobra.Command {
 			fmt.Fprintf(os.Stderr, "semcon table: no run on the paper's data; \"%s\" shows the others\n", commandFor("table", experiment.Name, *o))
 		}
 		for i, table := range shown {
-			text := must(table.Format(*format))
+			text := must.M1(table.Format(*format))
 			switch {
 			case i > 0 && *format == "csv": // All tables share one header.
 				_, text, _ = strings.Cut(text, "\n")
@@ -142,10 +144,10 @@ func claimsVerb() *cobra.Command {
 	setFlag(c, o)
 	format := choiceFlag(c, "format", "`FORMAT`: "+strings.Join(figures.ScoreboardFormats, ", "), figures.ScoreboardFormats...)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		must(readRecords("claims", o, o.Out, experiments.All()...))
-		check(locateSettings(c, &o.Set))
-		check(knownSettings(*o))
-		fmt.Print(must(must(experiments.Claims(o.Out, o.Profile, o.Set...)).Format(*format)))
+		must.M1(readRecords("claims", o, o.Out, experiments.All()...))
+		must.M(locateSettings(c, &o.Set))
+		must.M(knownSettings(*o))
+		fmt.Print(must.M1(must.M1(experiments.Claims(o.Out, o.Profile, o.Set...)).Format(*format)))
 		return nil
 	}
 	return c
@@ -167,14 +169,14 @@ func compareVerb() *cobra.Command {
 			if !strings.EqualFold(filepath.Ext(*to), ".html") {
 				return usagef("--to %s: want a file that ends with .html", *to)
 			}
-			check(requireWritableFile("to", *to))
+			must.M(requireWritableFile("to", *to))
 		}
-		compared := must(report.Compare(must(report.Select(o.Out, runs[0], o.Profile)), must(report.Select(o.Out, runs[1], o.Profile))))
+		compared := must.M1(report.Compare(must.M1(report.Select(o.Out, runs[0], o.Profile)), must.M1(report.Select(o.Out, runs[1], o.Profile))))
 		if *to == "" {
 			fmt.Print(compared.Text())
 			return nil
 		}
-		check(compared.Write(*to))
+		must.M(compared.Write(*to))
 		fmt.Printf("wrote %s\n", *to)
 		return nil
 	}
@@ -192,14 +194,14 @@ func reportVerb() *cobra.Command {
 	models := c.Flags().Bool("models", false, "also draw what the models of the runs make of images, which computes")
 	target := reportFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		check(requireFolder("out", o.Out))
-		check(requireFolder("data", o.Data))
-		check(target.check(o.Out))
-		check(locateSettings(c, &o.Set))
-		check(knownSettings(*o))
+		must.M(requireFolder("out", o.Out))
+		must.M(requireFolder("data", o.Data))
+		must.M(target.check(o.Out))
+		must.M(locateSettings(c, &o.Set))
+		must.M(knownSettings(*o))
 		shown := report.Options{Profile: o.Profile, Out: o.Out, Data: o.Data, Set: o.Set}
 		if *models {
-			shown.Backend = must(backend.Open())
+			shown.Backend = must.M1(backend.Open())
 		}
 		return target.write(c.Context(), shown)
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/janpfeifer/must"
+
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/spf13/cobra"
@@ -74,11 +76,11 @@ func recordsVerb() *cobra.Command {
 	format := choiceFlag(c, "format", "`FORMAT`: csv or json", "csv", "json")
 	c.RunE = func(c *cobra.Command, names []string) error {
 		if c.Flags().Changed("out") {
-			check(requireFolder("out", *out))
+			must.M(requireFolder("out", *out))
 		}
 		all := []quantity{}
-		for _, e := range must(inOrder(names)) {
-			for _, r := range must(study.Records(study.Folder(*out, e.Name))) {
+		for _, e := range must.M1(inOrder(names)) {
+			for _, r := range must.M1(study.Records(study.Folder(*out, e.Name))) {
 				all = append(all, quantitiesOf(r)...)
 			}
 		}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/janpfeifer/must"
+
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments"
@@ -45,13 +47,13 @@ func trainVerb() *cobra.Command {
 		}
 		o.Folders.Images, o.Start.Smoke = names[0], *profile == "smoke"
 		if o.Out == "" {
-			o.Out = filepath.Join("out", "train", filepath.Base(must(filepath.Abs(names[0]))))
+			o.Out = filepath.Join("out", "train", filepath.Base(must.M1(filepath.Abs(names[0]))))
 		}
 		if o.Start.Init != "" {
-			check(locateFlag(c, "init", &o.Start.Init))
+			must.M(locateFlag(c, "init", &o.Start.Init))
 		}
-		check(requireWritable("out", o.Out))
-		engine := must(openDevices(*devices, o.CheckpointEvery))
+		must.M(requireWritable("out", o.Out))
+		engine := must.M1(openDevices(*devices, o.CheckpointEvery))
 		o.Command = commandLine(append([]string{"semcon"}, os.Args[1:]...)...)
 		announceEngine(os.Stderr, *devices)
 		o.Say = func(line string) { fmt.Fprintln(os.Stderr, line) }
@@ -60,7 +62,7 @@ func trainVerb() *cobra.Command {
 		if ownimages.Finished(o.Out) {
 			did = "already finished:"
 		}
-		check(ownimages.Train(c.Context(), engine, o))
+		must.M(ownimages.Train(c.Context(), engine, o))
 		fmt.Printf("%s %s and %s\n", did, filepath.Join(o.Out, ownimages.EncoderFile), filepath.Join(o.Out, ownimages.ReportFile))
 		return nil
 	}
@@ -161,10 +163,10 @@ func runVerb() *cobra.Command {
 	c.RunE = func(c *cobra.Command, names []string) error {
 		announced(o, *devices)
 		experiment, table, err := completeStudy(c, o, names)
-		check(err)
-		check(completeParallel(o, *devices))
-		check(requireWritable("out", o.Out))
-		check(choiceError(experiment.Run(c.Context(), must(openDevices(*devices, o.CheckpointEvery)), *o)))
+		must.M(err)
+		must.M(completeParallel(o, *devices))
+		must.M(requireWritable("out", o.Out))
+		must.M(choiceError(experiment.Run(c.Context(), must.M1(openDevices(*devices, o.CheckpointEvery)), *o)))
 		fmt.Fprintf(os.Stderr, "show the table: %s\n", commandFor("table", cmp.Or(table, experiment.Name), study.Options{Profile: o.Profile, Out: o.Out, Set: o.Set}))
 		return nil
 	}
@@ -220,15 +222,15 @@ func reproduceVerb() *cobra.Command {
 	parallelFlag(c, &o.Parallel)
 	target := reportFlags(c)
 	c.RunE = func(c *cobra.Command, names []string) error {
-		chosen := must(inOrder(names))
+		chosen := must.M1(inOrder(names))
 		if o.Seeds < 0 {
 			return usagef("--seeds %d is negative", o.Seeds)
 		}
-		check(completeParallel(o, 1))
-		check(requireFolder("data", o.Data))
-		check(requireWritable("out", o.Out))
-		check(target.check(o.Out))
-		b := must(backend.Open())
+		must.M(completeParallel(o, 1))
+		must.M(requireFolder("data", o.Data))
+		must.M(requireWritable("out", o.Out))
+		must.M(target.check(o.Out))
+		b := must.M1(backend.Open())
 		announced(o, 1)
 		failures := map[string]error{}
 		var failed []string
@@ -252,7 +254,7 @@ func reproduceVerb() *cobra.Command {
 			}
 		}
 		fmt.Fprintln(os.Stderr, "the report")
-		check(target.write(c.Context(), report.Options{Profile: o.Profile, Out: o.Out, Data: o.Data, Backend: b, Failures: failures}))
+		must.M(target.write(c.Context(), report.Options{Profile: o.Profile, Out: o.Out, Data: o.Data, Backend: b, Failures: failures}))
 		if len(failed) > 0 {
 			return fmt.Errorf("%d of %d experiments failed: %s; the report says why", len(failed), len(chosen), strings.Join(failed, ", "))
 		}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/janpfeifer/must"
+
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/spf13/cobra"
@@ -199,13 +201,13 @@ func settingsVerb() *cobra.Command {
 			names, word = names[:1], names[1]
 		}
 		experiment, _, err := oneExperiment(names)
-		check(err)
-		all := must(defaults(experiment, profile, *dataset))
+		must.M(err)
+		all := must.M1(defaults(experiment, profile, *dataset))
 		if len(all) == 0 {
 			return fmt.Errorf("%s has no cells to read settings from; it needs the records of another experiment", experiment.Name)
 		}
 		var meanings map[string]string
-		check(json.Unmarshal(meaningsFile, &meanings))
+		must.M(json.Unmarshal(meaningsFile, &meanings))
 		header := fmt.Sprintf("%s, profile %s: keys of --set, their defaults and what they mean\n", experiment.Name, profile)
 		if slices.ContainsFunc(all, func(s settings.Setting) bool { return strings.Contains(s.Value, or) }) {
 			header += "Where runs differ, all values are shown, with \"or\" between them. --set KEY=VALUE sets them for all runs.\n"

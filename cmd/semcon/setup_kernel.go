@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/janpfeifer/must"
+
 	"github.com/semcon/semcon/internal/atomicfile"
 )
 
@@ -90,7 +92,7 @@ func (in install) installKernel(m machine) setupTask {
 		}
 		mod, sum := in.modules("")
 		mod += fmt.Sprintf("\nreplace %s => %q\n", gonbModule, link)
-		for name, content := range map[string][]byte{"go.mod": []byte(mod), "go.sum": []byte(sum), "overlay.json": must(json.Marshal(overlay))} {
+		for name, content := range map[string][]byte{"go.mod": []byte(mod), "go.sum": []byte(sum), "overlay.json": must.M1(json.Marshal(overlay))} {
 			if err := atomicfile.WriteBytes(filepath.Join(folder, name), content); err != nil {
 				return err
 			}

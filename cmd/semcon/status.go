@@ -7,6 +7,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/janpfeifer/must"
+
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/study"
@@ -29,9 +31,9 @@ func statusVerb() *cobra.Command {
 			return printOverview(*o)
 		}
 		experiment, _, err := completeStudy(c, o, names)
-		check(err)
+		must.M(err)
 		o.Warn = func(line string) { fmt.Fprintln(os.Stderr, line) }
-		fmt.Print(describeStatus(experiment.Name, o.Profile, must(statusOf(experiment, *o))))
+		fmt.Print(describeStatus(experiment.Name, o.Profile, must.M1(statusOf(experiment, *o))))
 		return nil
 	}
 	return c

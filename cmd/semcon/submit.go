@@ -16,6 +16,8 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/janpfeifer/must"
+
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/settings"
@@ -49,12 +51,12 @@ func submitVerb() *cobra.Command {
 		if len(names) != 2 {
 			return usagef("want slurm or k8s and the name of an experiment, got %s", listed(names))
 		}
-		kind := must(clusterByName(names[0]))
+		kind := must.M1(clusterByName(names[0]))
 		experiment, _, err := completeStudy(c, o, names[1:])
-		check(err)
-		check(requireWritable("out", o.Out))
+		must.M(err)
+		must.M(requireWritable("out", o.Out))
 		o.Warn = func(line string) { fmt.Fprintln(os.Stderr, line) }
-		cells := must(statusOf(experiment, *o))
+		cells := must.M1(statusOf(experiment, *o))
 		for _, cell := range cells {
 			if cell.State != study.Done {
 				job.Cells = append(job.Cells, cell.Name)
@@ -64,12 +66,12 @@ func submitVerb() *cobra.Command {
 			fmt.Printf("%s: all recorded\n", plural.Count(len(cells), "cell"))
 			return nil
 		}
-		folder := must(filepath.Abs(study.Folder(o.Out, experiment.Name)))
+		folder := must.M1(filepath.Abs(study.Folder(o.Out, experiment.Name)))
 		job.Name, job.Logs, job.Folder = "semcon-"+experiment.Name, filepath.Join(folder, "logs"), *dir
 		if kind.name == "k8s" {
 			job.Folder, *binary = cmp.Or(job.Folder, "/work"), cmp.Or(*binary, "semcon")
 		} else {
-			job.Folder = must(filepath.Abs(job.Folder))
+			job.Folder = must.M1(filepath.Abs(job.Folder))
 		}
 		shared := *o
 		shared.Only = nil
@@ -77,10 +79,10 @@ func submitVerb() *cobra.Command {
 		if job.GPUs > 1 {
 			job.Command = append(job.Command, "--devices", fmt.Sprint(job.GPUs))
 		}
-		text := must(job.write(kind))
+		text := must.M1(job.write(kind))
 		file := filepath.Join(folder, "job"+kind.ending)
-		check(atomicfile.WriteBytes(file, []byte(text)))
-		check(os.MkdirAll(job.Logs, 0o777)) // Slurm does not make it.
+		must.M(atomicfile.WriteBytes(file, []byte(text)))
+		must.M(os.MkdirAll(job.Logs, 0o777)) // Slurm does not make it.
 		command := append(kind.start, file)
 		fmt.Printf("%s: %s\n", file, plural.Count(len(job.Cells), "task"))
 		if !*start {

@@ -12,12 +12,13 @@ import (
 
 	"github.com/janpfeifer/gonb/gonbui"
 	"github.com/janpfeifer/gonb/gonbui/protocol"
+	"github.com/janpfeifer/must"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/progress"
 )
 
 // Show shows figures and tables, one below the other. Each of all is a [figures.Figure], something with an HTML method such as [figures.Table], or a slice of
-// tables, of which it leaves out those that [figures.Measured] does. An error among them ends the cell as [Check] does, so that Show takes what functions return: nb.Show(results.Curves()).
+// tables, of which it leaves out those that [figures.Measured] does. An error among them ends the cell as [must.M] does, so that Show takes what functions return: nb.Show(results.Curves()).
 func Show(all ...any) {
 	for _, shown := range all {
 		show(content(shown), "")
@@ -27,7 +28,7 @@ func Show(all ...any) {
 // Keep shows a figure and saves it with its numbers under [Out]: Keep("ablation/trade-off", figure) writes out/ablation/trade-off.svg, .png and .csv.
 func Keep(name string, figure figures.Figure) {
 	file := filepath.Join(Out(), filepath.FromSlash(name))
-	Check(figures.SaveFigure(filepath.Dir(file), filepath.Base(file), figure))
+	must.M(figures.SaveFigure(filepath.Dir(file), filepath.Base(file), figure))
 	Show(figure)
 }
 
@@ -37,7 +38,7 @@ func content(shown any) map[protocol.MIMEType]any {
 	case nil:
 		return nil
 	case error:
-		Check(shown)
+		must.M(shown)
 		return nil
 	case []figures.Table:
 		var all strings.Builder
@@ -49,13 +50,13 @@ func content(shown any) map[protocol.MIMEType]any {
 		return page(shown.HTML())
 	case figures.Figure:
 		svg, png, err := figures.Render(shown)
-		Check(err)
+		must.M(err)
 		if bytes.Contains(svg, []byte("<image")) { // A drawing of pixels holds them a second time.
 			svg = nil
 		}
 		return picture(svg, png)
 	}
-	Check(fmt.Errorf("a %T is neither a figure nor a table", shown))
+	must.M(fmt.Errorf("a %T is neither a figure nor a table", shown))
 	return nil
 }
 

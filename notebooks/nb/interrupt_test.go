@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/janpfeifer/gonb/gonbui/protocol"
+	"github.com/janpfeifer/must"
 )
 
 // train is a cell that shows that it has begun, works, and returns the error of its context, as experiments do.
 func train(work func()) {
 	HTML("begun")
 	work()
-	Check(Context().Err())
+	must.M(Context().Err())
 }
 
 // TestAnInterruptedCellSaysHowToGoOn interrupts work that watches its context, work that does not, such as XLA while it compiles, and work

@@ -1,8 +1,8 @@
 // Package nb keeps the cells of the notebooks short. It provides the backend, a progress bar, figures and tables, and the folders of data and
 // results. Outside a notebook, the same calls print text to the terminal.
 //
-// A cell cannot return an error. So the functions of this package print an error in one line and end the cell with a failure. [Check] and
-// [Must] do the same for the errors of other packages.
+// A cell cannot return an error. So the functions of this package print an error in one line and end the cell with a failure. They set [must.M], so that
+// must.M(err) and must.M1(value, err) do the same for the errors of other packages.
 package nb
 
 import (
@@ -20,6 +20,7 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/janpfeifer/gonb/gonbui"
+	"github.com/janpfeifer/must"
 	"github.com/semcon/semcon/sccore/backend"
 	_ "github.com/semcon/semcon/sccore/backend/buffers" // A notebook keeps large buffers between steps.
 	"github.com/semcon/semcon/sccore/study"
@@ -27,7 +28,7 @@ import (
 )
 
 // Backend returns the backend that computations run on, opened once per cell. Package sccore/backend describes the choice.
-func Backend() compute.Backend { return Must(openBackend()) }
+func Backend() compute.Backend { return must.M1(openBackend()) }
 
 var openBackend = sync.OnceValues(backend.Open)
 
@@ -41,13 +42,13 @@ func Profile() study.Profile {
 	if err != nil {
 		err = fmt.Errorf("SEMCON_PROFILE: %w", err)
 	}
-	return Must(profile, err)
+	return must.M1(profile, err)
 }
 
 // Data returns the folder of the datasets, $SEMCON_DATA, as an absolute path, or "" if it is not set.
 func Data() string {
 	if data := os.Getenv("SEMCON_DATA"); data != "" {
-		return Must(filepath.Abs(data))
+		return must.M1(filepath.Abs(data))
 	}
 	return ""
 }
@@ -67,15 +68,15 @@ func DataWith(folders ...string) string {
 // Out returns the folder of the results as an absolute path: $SEMCON_OUT, or out/ in the checkout.
 func Out() string {
 	if out := os.Getenv("SEMCON_OUT"); out != "" {
-		return Must(filepath.Abs(out))
+		return must.M1(filepath.Abs(out))
 	}
-	return Must(filepath.Abs(filepath.Join(backend.CheckoutRoot(), "out")))
+	return must.M1(filepath.Abs(filepath.Join(backend.CheckoutRoot(), "out")))
 }
 
 // Options returns the options of an experiment's runs in a notebook, with settings as "key=value". The same options, given to Load, show these runs. Weights may have
 // names of the Hugging Face Hub, as [hub.Locate] takes them.
 func Options(settings ...string) study.Options {
-	settings = Must(hub.Settings(Context(), settings, hub.Watch{Bar: Progress, Say: func(line string) { fmt.Println(line) }}))
+	settings = must.M1(hub.Settings(Context(), settings, hub.Watch{Bar: Progress, Say: func(line string) { fmt.Println(line) }}))
 	o := study.Options{Profile: Profile(), Data: Data(), Out: Out(), Set: settings, Parallel: 2, Bar: Progress, CheckpointEvery: 20 * time.Second}
 	if o.Profile == study.Full { // A step of full size fills the device.
 		o.Parallel = 1
@@ -83,9 +84,11 @@ func Options(settings ...string) study.Options {
 	return o
 }
 
-// Check ends the cell if err is not nil and prints the first line of err. In a notebook, a second line names the line of the cell. After an
-// interrupt, Check prints that the cell was stopped.
-func Check(err error) {
+func init() { must.M = check }
+
+// check ends the cell if err is not nil and prints the first line of err. In a notebook, a second line names the line of the cell. After an
+// interrupt, check prints that the cell was stopped.
+func check(err error) {
 	if err == nil {
 		return
 	}
@@ -117,12 +120,6 @@ func cellLine() string {
 	}
 }
 
-// Must returns value, or ends the cell as [Check] does.
-func Must[T any](value T, err error) T {
-	Check(err)
-	return value
-}
-
 // grace is the time that a cell may take to stop. The kernel kills it after five seconds.
 const grace = 4 * time.Second
 
@@ -132,7 +129,7 @@ var (
 )
 
 // Context returns the context of the cell's work. It is cancelled when the cell is interrupted. The work then writes a checkpoint, if it has
-// one, and returns, and [Check] ends the cell.
+// one, and returns, and [must.M] ends the cell.
 func Context() context.Context {
 	workBegun.Store(true)
 	return work

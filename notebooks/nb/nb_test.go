@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"github.com/gomlx/gomlx/core/graph"
+	"github.com/janpfeifer/must"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/study"
 )
 
 // cells holds the actions of the test binary when it acts as a cell's process, by the value of NB_TEST_CELL.
 var cells = map[string]func(){
-	"check":   func() { Check(nil); Check(errors.New("\ndata/x.png: truncated\nstack")) },
-	"must":    func() { Must(os.Open("/no/such/file")) },
+	"check":   func() { must.M(nil); must.M(errors.New("\ndata/x.png: truncated\nstack")) },
+	"must":    func() { must.M1(os.Open("/no/such/file")) },
 	"profile": func() { Profile() },
 	"draws":   draw, "shows": showEverything,
 	"waits":  waitOnABar,
@@ -59,8 +60,8 @@ func TestErrorsEndTheCellWithOneLine(t *testing.T) {
 }
 
 func TestMustReturnsTheValue(t *testing.T) {
-	if got := Must(7, nil); got != 7 {
-		t.Errorf("Must(7, nil) = %d", got)
+	if got := must.M1(7, nil); got != 7 {
+		t.Errorf("must.M1(7, nil) = %d", got)
 	}
 }
 
@@ -68,7 +69,7 @@ func TestBackendIsOpenedOnceAndComputes(t *testing.T) {
 	if Backend() != Backend() {
 		t.Error("two calls, two backends")
 	}
-	sum := Must(graph.CallOnce(Backend(), func(x *graph.Node) *graph.Node { return graph.ReduceAllSum(x) }, []float32{1, 2, 3}))
+	sum := must.M1(graph.CallOnce(Backend(), func(x *graph.Node) *graph.Node { return graph.ReduceAllSum(x) }, []float32{1, 2, 3}))
 	if sum.Value() != float32(6) {
 		t.Errorf("1+2+3 = %v", sum.Value())
 	}
@@ -78,7 +79,7 @@ func TestFoldersAndProfile(t *testing.T) {
 	for _, name := range []string{"SEMCON_PROFILE", "SEMCON_DATA", "SEMCON_OUT"} {
 		t.Setenv(name, "")
 	}
-	checkout := Must(filepath.Abs("../.."))
+	checkout := must.M1(filepath.Abs("../.."))
 	if Profile() != study.Quick || Data() != "" || Out() != filepath.Join(checkout, "out") {
 		t.Errorf("by default %q, %q, %q", Profile(), Data(), Out())
 	}

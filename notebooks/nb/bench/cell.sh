@@ -23,12 +23,13 @@ for turn in $(seq "${1:-3}"); do
 package main
 
 import (
+	"github.com/janpfeifer/must"
 	"github.com/semcon/semcon/notebooks/nb"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
 )
 
 // Turn $turn, process $$.
-func main() { nb.Show(nb.Must(pretrain.NewViewer(nb.Backend(), nb.Profile(), nb.Data(), 3)).Views(1)) }
+func main() { nb.Show(must.M1(pretrain.NewViewer(nb.Backend(), nb.Profile(), nb.Data(), 3)).Views(1)) }
 EOF
 	[ "$turn" -gt 1 ] || go build -o cell . # Fills Go's cache.
 	echo "// again" >>main.go

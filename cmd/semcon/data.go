@@ -212,13 +212,16 @@ func listVerb() *cobra.Command {
 	return c
 }
 
-// describeExperiment describes an experiment in seven lines.
+// describeExperiment describes an experiment in a line for each thing, and for each profile.
 func describeExperiment(e study.Experiment) string {
 	if slices.ContainsFunc(figures.Claims(), func(c figures.Claim) bool { return c.Experiment == e.Name }) {
 		e.Reproduces += fmt.Sprintf(", of which each needs %d seeds", figures.MinSeeds)
 	}
 	text := fmt.Sprintf("%s\n  %-10s  %s\n  %-10s  %s\n  %-10s  %s\n", e.Name, "asks", e.Title, "reproduces", e.Reproduces, "data", e.Data)
-	for _, profile := range []study.Profile{study.Smoke, study.Quick, study.Full} {
+	for _, profile := range study.Profiles {
+		if e.Cost[profile] == "" {
+			continue
+		}
 		text += fmt.Sprintf("  %-10s  %s\n", profile, e.Cost[profile])
 	}
 	return text

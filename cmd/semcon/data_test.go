@@ -166,7 +166,7 @@ func TestDataFetchForAnExperiment(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}
 	}
-	if stdout, stderr, status := fetch("over-dispersion"); status != 0 || stdout != "over-dispersion lacks no dataset\n" || stderr != "" {
+	if stdout, stderr, status := fetch("noise-tolerance"); status != 0 || stdout != "noise-tolerance lacks no dataset\n" || stderr != "" {
 		t.Errorf("exit status %d, printed %q %q", status, stdout, stderr)
 	}
 	for _, file := range []string{"train/sky.jpg", "trainannot/sky.png", "test/sky.jpg", "testannot/sky.png"} {

@@ -140,13 +140,19 @@ func (p parsed[T]) Set(text string) (err error) {
 	return err
 }
 
-var profileNames = []string{string(study.Smoke), string(study.Quick), string(study.Full)}
+// profileNames are the names of the profiles.
+func profileNames() (names []string) {
+	for _, profile := range study.Profiles {
+		names = append(names, string(profile))
+	}
+	return names
+}
 
 // profileFlag adds the flag --profile, whose profile is that of what it names.
 func profileFlag(c *cobra.Command, profile *study.Profile, of string) {
 	*profile = study.Quick
-	c.Flags().Var(parsed[study.Profile]{profile, study.ParseProfile}, "profile", "`PROFILE` "+of+": smoke, quick or full")
-	complete(c, "profile", profileNames...)
+	c.Flags().Var(parsed[study.Profile]{profile, study.ParseProfile}, "profile", "`PROFILE` "+of+": smoke, quick, real or full")
+	complete(c, "profile", profileNames()...)
 }
 
 // recordFlags adds the flags --profile and --out of verbs that make or read records, whose profile and folder are those of what the texts say.

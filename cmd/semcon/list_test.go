@@ -26,10 +26,10 @@ func TestListSaysWhatIsThere(t *testing.T) {
 	if len(blocks) != len(experiments.All()) {
 		t.Fatalf("%d experiments listed", len(blocks))
 	}
-	line := regexp.MustCompile(`^  (asks|reproduces|data|smoke|quick|full) +`)
+	line := regexp.MustCompile(`^  (asks|reproduces|data|smoke|quick|real|full) +`)
 	for i, e := range experiments.All() {
 		lines := strings.Split(strings.TrimSpace(blocks[i]), "\n")
-		if lines[0] != e.Name || len(lines) != 7 {
+		if lines[0] != e.Name || len(lines) != 4+len(e.Cost) {
 			t.Errorf("block %d is %q", i, blocks[i])
 		}
 		for _, text := range lines[1:] {
@@ -44,7 +44,7 @@ func TestStatusWithoutANameIsAnOverview(t *testing.T) {
 	m := newMachine(t)
 	t.Setenv("SEMCON_DATA", "")
 	stdout, stderr, status := outcome(t, onGo(semcon(t, m, "status")))
-	if status != 0 || stderr != "" || strings.Count(stdout, "\n") != len(experiments.All())+2 || !regexp.MustCompile(`\npretrain +0 of 1 +0 of 5 +—\n`).MatchString(stdout) {
+	if status != 0 || stderr != "" || strings.Count(stdout, "\n") != len(experiments.All())+2 || !regexp.MustCompile(`\npretrain +0 of 1 +0 of 5 +— +—\n`).MatchString(stdout) {
 		t.Errorf("exit status %d:\n%s%s", status, stdout, stderr)
 	}
 	if _, stderr, status := outcome(t, onGo(semcon(t, m, "status", "--profile", "full"))); status != 2 || !strings.Contains(stderr, "--profile: name an experiment") {

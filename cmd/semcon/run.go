@@ -143,7 +143,7 @@ func completeParallel(o *study.Options, devices int) error {
 	case devices > 1 && o.Parallel > 1:
 		return usagef("--parallel %d: runs on several devices go one after the other", o.Parallel)
 	case o.Parallel > 0:
-	case o.Profile == study.Full, devices > 1: // A step of full size fills the device, and two runs that wait for each other's devices would wait for ever.
+	case o.Profile == study.Full, o.Profile == study.Real, devices > 1: // A step of full size fills the device, and two runs that wait for each other's devices would wait for ever.
 		o.Parallel = 1
 	default:
 		o.Parallel = runtime.NumCPU() // A small step fills only one core.

@@ -95,20 +95,20 @@ func whatDiffers(all []settings.Setting) (kept []settings.Setting) {
 	return kept
 }
 
-// defaults lists the settings of an experiment in a profile. Without a dataset they are those of synthetic images, and in full, which has none, of the
-// experiment's first dataset. Files of weights that full starts from need not be there.
+// defaults lists the settings of an experiment in a profile. Without a dataset they are those of synthetic images, and in real and full, which have none, of the
+// experiment's first dataset. Files of weights that these start from need not be there.
 func defaults(e study.Experiment, profile study.Profile, dataset string) (all []settings.Setting, err error) {
 	datasets := []string{dataset}
 	switch {
 	case dataset != "":
 	case e.GeneratesData:
-	case profile == study.Full:
-		datasets = []string{"cifar10", "images", "imagenet", "coco", "davis"}
+	case profile == study.Full || profile == study.Real:
+		datasets = []string{"cifar10", "images", "imagenet", "coco", "voc2012", "davis"}
 	default:
 		datasets = []string{"synthetic"}
 	}
 	starts := [][]string{nil}
-	if profile == study.Full {
+	if profile == study.Full || profile == study.Real {
 		starts = [][]string{{"init=FILE"}, {"weights=" + os.DevNull}, nil}
 	}
 	for _, dataset := range datasets {

@@ -42,10 +42,10 @@ func statusVerb() *cobra.Command {
 // printOverview prints a line for each experiment: how many cells of each profile have records.
 func printOverview(all study.Options) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprint(w, "recorded runs\tsmoke\tquick\tfull\n")
+	fmt.Fprintf(w, "recorded runs\t%s\n", strings.Join(profileNames(), "\t"))
 	for _, e := range experiments.All() {
 		fmt.Fprint(w, e.Name)
-		for _, profile := range []study.Profile{study.Smoke, study.Quick, study.Full} {
+		for _, profile := range study.Profiles {
 			o := all
 			switch o.Profile = profile; {
 			case e.GeneratesData:

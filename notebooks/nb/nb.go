@@ -32,7 +32,7 @@ func Backend() compute.Backend { return must.M1(openBackend()) }
 
 var openBackend = sync.OnceValues(backend.Open)
 
-// Profile returns the size of the experiments, $SEMCON_PROFILE: smoke, quick or full. The default is quick.
+// Profile returns the size of the experiments, $SEMCON_PROFILE: smoke, quick, real or full. The default is quick.
 func Profile() study.Profile {
 	name := os.Getenv("SEMCON_PROFILE")
 	if name == "" {
@@ -78,7 +78,7 @@ func Out() string {
 func Options(settings ...string) study.Options {
 	settings = must.M1(hub.Settings(Context(), settings, hub.Watch{Bar: Progress, Say: func(line string) { fmt.Println(line) }}))
 	o := study.Options{Profile: Profile(), Data: Data(), Out: Out(), Set: settings, Parallel: 2, Bar: Progress, CheckpointEvery: 20 * time.Second}
-	if o.Profile == study.Full { // A step of full size fills the device.
+	if o.Profile == study.Full || o.Profile == study.Real { // A step of full size fills the device.
 		o.Parallel = 1
 	}
 	return o

@@ -98,6 +98,15 @@ func (s *AnnotatedScenes) Read(i int, pixels []uint8, size int) (Size, error) {
 	return s.sizes[i], nil
 }
 
+// Square returns image i resized to a square, [size, size, 3].
+func (s *AnnotatedScenes) Square(i, size int) []uint8 {
+	pixels, whole := make([]uint8, size*size*3), Size{size, size}
+	canvas := rgba(s.pixels[i*s.size*s.size*3:(i+1)*s.size*s.size*3], s.size, s.size)
+	picture := canvas.SubImage(image.Rect(0, 0, s.sizes[i].Width, s.sizes[i].Height)).(*image.RGBA)
+	Bicubic.resample(pixels, size, picture, whole, image.Rect(0, 0, size, size))
+	return pixels
+}
+
 // Labels copies the labels of image i, [size, size]. It is an error if size is not that of the canvases.
 func (s *AnnotatedScenes) Labels(i int32, labels []uint8, size int) error {
 	if size != s.size {

@@ -56,8 +56,8 @@ func Encode(ctx context.Context, extractor *FeatureExtractor, source datasets.So
 // LabelledPictures are pictures with labels. Every picture counts in the result, so [ImagesOf] returns an error if one cannot be read.
 type LabelledPictures struct{ *datasets.ImageFolder }
 
-// ImagesOf yields the first n images of a set as an encoder takes them: crops of size pixels of pictures, made by a preprocessing that crops, and images in
-// memory at their own size. A picture of [datasets.ImageFolder] that cannot be read is black, since training skips it too; skipped is told of it unless it
+// ImagesOf yields the first n images of a set as an encoder takes them: crops of size pixels of pictures, made by a preprocessing that crops, whole scenes
+// resized to squares of size pixels, and other images in memory at their own size. A picture of [datasets.ImageFolder] that cannot be read is black, since training skips it too; skipped is told of it unless it
 // is nil.
 func ImagesOf(source datasets.Source, by datasets.Preprocessing, size, n int, skipped func(datasets.Skipped)) iter.Seq2[Image, error] {
 	return func(yield func(Image, error) bool) {
@@ -75,6 +75,8 @@ func ImagesOf(source datasets.Source, by datasets.Preprocessing, size, n int, sk
 				}
 			case LabelledPictures:
 				pixels, read, err = source.Preprocess(i, by, size, 1)
+			case *datasets.AnnotatedScenes:
+				pixels = source.Square(i, size)
 			case *datasets.Images:
 				pixels, read = source.At(i), datasets.Size{Height: source.Height, Width: source.Width}
 			default:

@@ -42,6 +42,20 @@ func (s SampledPatches) Feature(i int) []float32 {
 	return s.Features[i*s.Dim : (i+1)*s.Dim : (i+1)*s.Dim]
 }
 
+// Dispersion returns the patches as package dispersion takes them: the image stands for the object, so that pairs are of different images, as pseudo labels are.
+// Without background those of the first class have no label.
+func (s SampledPatches) Dispersion(withoutBackground bool) dispersion.Patches {
+	patches := dispersion.Patches{Features: mat.NewDense(max(len(s.Patches), 1), max(s.Dim, 1), float64s(s.Features))}
+	for _, p := range s.Patches {
+		class := int(p.Class)
+		if withoutBackground {
+			class--
+		}
+		patches.Class, patches.Instance = append(patches.Class, class), append(patches.Instance, p.Image)
+	}
+	return patches
+}
+
 // Draw draws patches and computes their features. Which patches of an image are drawn depends on the seed and the image alone, so it is the same for
 // encoders with patches of one size. A set without an annotated patch is an error.
 func (s PatchSample) Draw(ctx context.Context, frozen *FeatureExtractor, set *datasets.Segmentation, seed uint64) (SampledPatches, error) {
@@ -137,12 +151,7 @@ func (n NoiseRate) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 	if err != nil {
 		return r, err
 	}
-	// Pairs are of different images, as pseudo labels are: the image stands for the object.
-	patches := dispersion.Patches{Features: mat.NewDense(len(drawn.Patches), drawn.Dim, float64s(drawn.Features))}
-	for _, p := range drawn.Patches {
-		patches.Class, patches.Instance = append(patches.Class, int(p.Class)), append(patches.Instance, p.Image)
-	}
-	top, details, err := rates(patches, n.Bins)
+	top, details, err := rates(drawn.Dispersion(false), n.Bins)
 	r.Numbers = []Number{{Name: "top_decile", Metric: "positive rate of the top decile", Unit: "%", Value: top, Details: details}}
 	return r, err
 }

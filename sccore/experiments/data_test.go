@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
-	"github.com/semcon/semcon/sccore/experiments/teacherquality"
 	"github.com/semcon/semcon/sccore/experiments/theory"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -24,7 +23,7 @@ func TestDataFor(t *testing.T) {
 			continue
 		}
 		full := empty
-		if e.GeneratesData || e.Name == teacherquality.Name { // Its full profile has synthetic images.
+		if e.GeneratesData || e.DataBySet { // Its full profile has synthetic images.
 			full = ""
 		}
 		for _, c := range []struct {

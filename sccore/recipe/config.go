@@ -72,8 +72,11 @@ const (
 	ColumnRank = "effective rank" // Effective rank of patch features, for images without labels.
 )
 
-// ProfileConfig returns the configuration of a profile before --set, for real images if read is true, else for synthetic ones.
+// ProfileConfig returns the configuration of a profile before --set, for real images if read is true, else for synthetic ones, which the real profile does not have.
 func ProfileConfig(profile study.Profile, read bool) Config {
+	if profile == study.Real {
+		return realConfig()
+	}
 	c := drawnConfig(profile)
 	if !read {
 		return c
@@ -88,7 +91,7 @@ func ProfileConfig(profile study.Profile, read bool) Config {
 	case study.Smoke:
 		c.Recall = Recall{Size: 32, Least: 1}
 	case study.Quick: // 500 steps of the tiny transformer show nothing on photographs.
-		c.Shares, c.Recall.Size, c.Recall.Classes = 5, 96, "background,cat,cow,dog,horse,person,sheep"
+		c.Shares, c.Recall.Size, c.Recall.Classes = 5, 96, annotatedClasses
 		for _, s := range []*sccore.Config{&c.First, &c.Second} {
 			s.Encoder, s.ImageSize, s.TargetMomentum = "vit-128x4x4p8-grid8", 96, 0.995
 			s.Views.GlobalCropSize, s.Views.Locals, s.Views.LocalCropSize = 64, 4, 32
@@ -97,6 +100,34 @@ func ProfileConfig(profile study.Profile, read bool) Config {
 		c.Second.Steps, c.Second.WarmupSteps = 400, 40
 	}
 	return c
+}
+
+// annotatedClasses are the classes that a small part of PASCAL VOC has enough of.
+const annotatedClasses = "background,cat,cow,dog,horse,person,sheep"
+
+// realHorizon is the horizon of the target branch in the real profile, as a share of the steps: with 240 steps β is 0.97.
+const realHorizon = 0.139
+
+// realConfig is the configuration of the real profile, in which a published ViT-S/14 trains on with the images of PASCAL VOC. All seeds have all images. There is
+// no image concentration: it takes 20 neighbours of each image, a hundredth of so small a dataset.
+func realConfig() Config {
+	c := drawnConfig(study.Full)
+	s := &c.Second
+	s.Encoder, s.Positions, s.Lambdas.ImageConcentration = "vit-s14-grid37-ls", encoder.TransformersPositions, 0
+	s.ImageHead.HiddenDim = 1536
+	s.PatchHead = s.ImageHead
+	s.Views.GlobalCropSize, s.Views.Locals, s.Views.LocalCropSize, s.ImageSize = 112, 0, 112, 128
+	s.Batch, s.WarmupSteps, s.MetricsEvery = 16, 24, 60
+	s.LearningRate, s.FinalLearningRate = 5e-5, 5e-6
+	c.SetSteps(240)
+	c.First, c.Size, c.Shares = sccore.Ablations[2].Config(*s), 112, 1
+	c.Recall = Recall{Size: 112, Classes: annotatedClasses, Least: 50}
+	return c
+}
+
+// SetSteps sets the steps of the second stage in the real profile, and the momentum of the target branch, which follows them.
+func (c *Config) SetSteps(steps int) {
+	c.Second.Steps, c.Second.TargetMomentum = steps, sccore.MomentumOver(realHorizon, steps)
 }
 
 // drawnConfig is the configuration of a profile for synthetic images.
@@ -193,7 +224,7 @@ func (c Config) Check(profile study.Profile, read bool) error {
 // Configure makes a profile's configuration that of a call, and checks it: it applies --set, and takes from Init, if there is one, what --set leaves open, which are
 // the encoder, the resizing of its positions, and the nearest sizes of views and images that are made of its patches; synthetic images are encoded whole. It warns
 // of what becomes another. A --set that names an encoder leaves nothing open, and a file that cannot be read says nothing. config points to the configuration that
-// has c in it. The full profile needs a file.
+// has c in it. The profiles real and full need a file. In real the momentum of the target branch follows the steps, unless --set sets it.
 func (c *Config) Configure(o study.Options, config checked, read bool) error {
 	if err := settings.Apply(config, o.Set...); err != nil {
 		return err
@@ -203,11 +234,18 @@ func (c *Config) Configure(o study.Options, config checked, read bool) error {
 			return err
 		}
 	}
+	if o.Profile == study.Real && !settings.Given(o.Set, "second.momentum") {
+		c.SetSteps(c.Second.Steps)
+	}
 	if err := config.Check(o.Profile, read); err != nil {
 		return err
 	}
-	if o.Profile == study.Full && c.Init == "" {
+	switch {
+	case c.Init != "":
+	case o.Profile == study.Full:
 		return errors.New("the full profile starts from an official checkpoint: --set init=FILE")
+	case o.Profile == study.Real:
+		return errors.New("the real profile starts from a published transformer: --set init=FILE (tools/vits14.py makes the file)")
 	}
 	return nil
 }
@@ -259,11 +297,11 @@ func (c Config) Stage(name string, config sccore.Config, after string) Stage {
 // Images is the dataset of a data folder, and the start of its cells' names.
 const Images = "images"
 
-// Defaults returns the configuration that the cell behind a record of training has in its profile without --set. The full profile needs a file to start from, and
+// Defaults returns the configuration that the cell behind a record of training has in its profile without --set. The profiles real and full need a file to start from, and
 // in the quick one on real images --set init may choose one, because the first stage takes most of its time. The data of a record identify the file.
 func Defaults(r study.Record, config Config) Config {
 	c := ProfileConfig(r.Profile, r.Kind == figures.Real)
-	if r.Profile == study.Full || r.Profile == study.Quick && r.Kind == figures.Real {
+	if r.Profile == study.Full || r.Profile != study.Smoke && r.Kind == figures.Real {
 		c.Init = config.Init
 	}
 	return c

@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,7 +46,8 @@ const smokeImages = 64
 
 var smokeIdentity = fmt.Sprintf("; at most %d of each, spread evenly", smokeImages)
 
-// Open opens the images of ImageNet and COCO below the data folder, and those of the evaluations during the training. Without a data folder it draws those of a seed.
+// Open opens the images of ImageNet and COCO below the data folder, in the real profile those of PASCAL VOC, and those of the evaluations during the training. Without
+// a data folder it draws those of a seed.
 func Open(o study.Options, config Config, seed int) (d Data, err error) {
 	start := ""
 	if config.Init != "" { // Before anything is compiled or written.
@@ -63,9 +65,15 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 		}
 		start = fmt.Sprintf("; weights %s, sha256 %s", filepath.Base(config.Init), digest)
 	}
-	if o.Data == "" {
+	switch {
+	case o.Profile == study.Real:
+		d, err = annotated(o, config, seed, start)
+	case o.Data == "":
 		d = drawn(config, seed, start)
-	} else if d, err = read(o, config, seed, start); err != nil {
+	default:
+		d, err = read(o, config, seed, start)
+	}
+	if err != nil {
 		return d, err
 	}
 	if d.evaluations, err = config.openEvaluations(o.Data, seed); err != nil {
@@ -85,6 +93,23 @@ func drawn(config Config, seed int, start string) Data {
 	}
 	d.Train, d.identity = LabelledData(d.Objects[0], d.Scenes[0]), strings.Join(identities, "; ")+start
 	return d
+}
+
+// annotated opens a seed's share of PASCAL VOC's training images, each an object and a scene, and what measures recall. Their labels train nothing: they measure
+// correspondences and spreads.
+func annotated(o study.Options, config Config, seed int, start string) (d Data, err error) {
+	opened, err := Annotated(evaluation.Source{Dir: o.Data, Dataset: "voc2012", Classes: config.Recall.Classes}, "recall.classes", datasets.Train)
+	if err != nil {
+		return d, err
+	}
+	shares := o.SharesOf(opened.Name, opened.Train.Len(), "images", config.Shares)
+	d, err = OpenRecall(o, config.Recall, seed, config.Shares, study.IdentityOfShares(opened.ID, shares)+start)
+	if err != nil {
+		return d, err
+	}
+	scenes, err := opened.Train.Share(seed, shares).AnnotatedScenes(config.Second.ImageSize)
+	d.Train = sccore.Data{Objects: scenes, Labels: scenes.Labels}
+	return d, err
 }
 
 // read opens the training images of the data folder, and those that measure recall.
@@ -128,10 +153,10 @@ func read(o study.Options, config Config, seed int, start string) (d Data, err e
 	return d, err
 }
 
-// Labelled are the images that a probe and k-NN measure; without labels only the training scenes.
+// Labelled are the images that a probe and k-NN measure; without labels only the training scenes, or the objects where each image is both.
 func (d Data) Labelled() evaluation.Data {
 	if d.Scenes[0] == nil {
-		return evaluation.Data{Objects: [2]datasets.Source{d.Train.Scenes}}
+		return evaluation.Data{Objects: [2]datasets.Source{cmp.Or(d.Train.Scenes, d.Train.Objects)}}
 	}
 	labelled := evaluation.Data{Scenes: d.Scenes, Classes: len(d.Objects[0].Classes)}
 	for i, objects := range d.Objects {
@@ -158,11 +183,13 @@ func Missing(data string) error {
 	return nil
 }
 
-// DatasetNames lists "images" if there is a data folder, which the full profile needs, and else "synthetic".
+// DatasetNames lists "images" if there is a data folder, which the profiles real and full need, and else "synthetic".
 func DatasetNames(o study.Options) (names, missing []string, err error) {
 	switch {
 	case o.Data != "":
 		return []string{Images}, missingRecall(o.Data), nil
+	case o.Profile == study.Real:
+		return nil, nil, errors.New("the real profile needs --data DIR with PASCAL VOC's images and masks in VOCdevkit/VOC2012")
 	case o.Profile == study.Full:
 		return nil, nil, errors.New("the full profile needs --data DIR with ImageNet's images in imagenet/train and COCO's in coco/train2017")
 	}

@@ -174,6 +174,9 @@ func (s Spec[C, D]) Experiment() Experiment {
 		Recorded: s.Recorded,
 		Selected: s.Selected,
 		Cells: func(o Options, dataset string) (infos []CellInfo, err error) {
+			if err := s.has(o.Profile); err != nil {
+				return nil, err
+			}
 			cells, err := s.Cells(o, dataset)
 			for _, c := range cells {
 				info := CellInfo{Name: c.Name(), Hash: c.Hash(), Config: c.Config}
@@ -236,8 +239,19 @@ func (run independent[C, D]) Run(r *Run[C, D]) error { return run(r) }
 
 func (independent[C, D]) Close() {}
 
+// has returns an error for the real profile of an experiment without one.
+func (s Spec[C, D]) has(profile Profile) error {
+	if profile == Real && s.Cost[Real] == "" {
+		return BadOption{fmt.Errorf("--profile real: %s has none", s.Name)}
+	}
+	return nil
+}
+
 // datasets lists the datasets that the options provide.
 func (s Spec[C, D]) datasets(o Options) (names, missing []string, err error) {
+	if err := s.has(o.Profile); err != nil {
+		return nil, nil, err
+	}
 	if s.Datasets == nil {
 		return []string{""}, nil, nil
 	}

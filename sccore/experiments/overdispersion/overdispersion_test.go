@@ -30,7 +30,7 @@ func TestOverDispersionRecordsTableAndFigure(t *testing.T) {
 		t.Fatal(err)
 	}
 	records := studytest.Records(t, options.Out, Name)
-	if len(records) != 2*len(columns) {
+	if len(records) != 2*len(columns(false)) {
 		t.Fatalf("%d records", len(records))
 	}
 	tables, err := Study.Experiment().Tables(records, study.Smoke)
@@ -61,26 +61,27 @@ func TestOverDispersionRecordsTableAndFigure(t *testing.T) {
 // TestSummary: mIoU falls by 2 points each 10 steps in the last third, 4 a epoch of 20 steps; k-NN rises by 1.
 func TestSummary(t *testing.T) {
 	var points []sccore.StepMetrics
+	q := qualities(false)
 	for step := 10; step <= 90; step += 10 {
 		miou := 50.0
 		if step > 60 {
 			miou -= 0.2 * float64(step-60)
 		}
 		points = append(points, sccore.StepMetrics{Step: step - 5}, sccore.StepMetrics{Step: step, Evaluated: map[string]float64{
-			evaluatedMIoU: miou, evaluatedKNN: 0.1 * float64(step), evaluatedInstance: 0.9, evaluatedClass: 0.7, evaluatedOther: 0.4,
+			q[0].evaluated: miou, q[1].evaluated: 0.1 * float64(step), evaluatedInstance: 0.9, evaluatedClass: 0.7, evaluatedOther: 0.4,
 		}})
 	}
-	numbers, err := summary(points, 20)
+	numbers, err := summary(points, 20, qualities(false))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]float64{columnMIoUSlope: -4, columnKNNSlope: 2, columnMIoU: 44, columnKNN: 9, columnContrast: 0.3}
+	want := map[string]float64{q[0].slope(): -4, q[1].slope(): 2, q[0].column: 44, q[1].column: 9, columnContrast: 0.3}
 	for _, n := range numbers {
 		if math.Abs(n.Value-want[n.Column]) > 1e-9 {
 			t.Errorf("%s: %g, want %g", n.Column, n.Value, want[n.Column])
 		}
 	}
-	if _, err := summary(points[:2], 20); err == nil || !strings.Contains(err.Error(), "1 evaluations in the last third") {
+	if _, err := summary(points[:2], 20, qualities(false)); err == nil || !strings.Contains(err.Error(), "1 evaluations in the last third") {
 		t.Error(err)
 	}
 }
@@ -102,7 +103,7 @@ func TestClaimC19(t *testing.T) {
 	for seed := range 3 {
 		for row, slope := range map[string]float64{rowAlignment: -0.5, rowConcentration: 0.25} {
 			records = append(records, study.Record{
-				Cell: "line" + row, Row: row, Column: columnMIoUSlope, Seed: seed, Profile: study.Quick, Value: slope, Config: study.EncodeConfig(profileConfig(study.Quick)),
+				Cell: "line" + row, Row: row, Column: qualities(false)[0].slope(), Seed: seed, Profile: study.Quick, Value: slope, Config: study.EncodeConfig(profileConfig(study.Quick)),
 			})
 		}
 	}

@@ -1,8 +1,9 @@
 // Package overdispersion is the experiment of Fig. over-disp: does aligning patches alone disperse their features as training goes on, and does
 // concentration prevent it?
 //
-// In go synthetic scenes and the two lines of the ablation that differ in patch concentration alone, both from one encoder. Out come records of how dense
-// and image quality change along training, with curves, a table, the figure and claim C19.
+// In go synthetic scenes, or photographs of PASCAL VOC in the real profile, and the two lines of the ablation that differ in patch concentration alone, both from one
+// encoder. Out come records of how dense and image quality change along training, with curves, a table, the figure and claim C19. On photographs recall over patches
+// stands for both, of a linear probe and of nearest neighbours.
 package overdispersion
 
 import (
@@ -31,16 +32,27 @@ var lines = map[string]sccore.Ablation{rowAlignment: sccore.Ablations[1], rowCon
 // rowTitles are the names of rows in tables and figures.
 var rowTitles = map[string]string{rowAlignment: "patch alignment (line 2)", rowConcentration: "with concentration (line 5)"}
 
-// Columns of the records. Slopes are over the last third of training.
-const (
-	columnMIoUSlope = "mIoU slope"
-	columnKNNSlope  = "k-NN slope"
-	columnMIoU      = "mIoU"
-	columnKNN       = "k-NN"
-	columnContrast  = "contrast"
-)
+// columnContrast is the column of how much more similar patches of one class are than those of two.
+const columnContrast = "contrast"
 
-var columns = []string{columnMIoUSlope, columnKNNSlope, columnMIoU, columnKNN, columnContrast}
+// quality is what becomes better or worse along training. Its column has the value at the end, and another one the slope over the last third.
+type quality struct{ column, evaluated, metric, title string }
+
+func (q quality) slope() string { return q.column + " slope" }
+
+// qualities are those of patches and of images; on photographs both are of patches.
+func qualities(photographs bool) [2]quality {
+	if photographs {
+		return [2]quality{{"recall", "recall/linear", "recall", "linear recall of patches (%)"}, {"k-NN recall", "recall/k-NN", "recall", "k-NN recall of patches (%)"}}
+	}
+	return [2]quality{{"mIoU", "probe/miou", "mIoU", "linear segmentation, mIoU (%)"}, {"k-NN", "knn/accuracy", "k-NN accuracy", "k-NN accuracy (%)"}}
+}
+
+// columns are the columns of the records.
+func columns(photographs bool) []string {
+	q := qualities(photographs)
+	return []string{q[0].slope(), q[1].slope(), q[0].column, q[1].column, columnContrast}
+}
 
 // start is the cell that both lines begin from: the first stage of the experiment pretrain.
 const start = "start"
@@ -56,6 +68,10 @@ func profileConfig(profile study.Profile) recipe.Config {
 		c.EvaluateEvery, c.Second.Steps, c.Images = 50, 600, 512
 	case study.Full:
 		c.EvaluateEvery, c.Second.Steps = 100, 3000
+	case study.Real:
+		c = recipe.ProfileConfig(study.Real, true)
+		c.EvaluateEvery = 100
+		c.SetSteps(1200)
 	}
 	return c
 }
@@ -68,7 +84,7 @@ func config(o study.Options) (recipe.Config, error) {
 	if o.Profile == study.Full { // Its images are those of quick.
 		o.Profile = study.Quick
 	}
-	if err := c.Configure(o, &c, false); err != nil {
+	if err := c.Configure(o, &c, o.Profile == study.Real); err != nil {
 		return c, err
 	}
 	for _, row := range []string{rowAlignment, rowConcentration} {
@@ -76,7 +92,7 @@ func config(o study.Options) (recipe.Config, error) {
 			return c, fmt.Errorf("line %s: second.%w", row, err)
 		}
 	}
-	if c.Init != "" {
+	if c.Init != "" && o.Profile != study.Real {
 		return c, errors.New("init: both lines begin from the first stage of this experiment")
 	}
 	if c.EvaluateEvery < 1 || c.Second.Steps < leastEvaluations*c.EvaluateEvery {
@@ -85,14 +101,17 @@ func config(o study.Options) (recipe.Config, error) {
 	return c, nil
 }
 
-func cells(o study.Options, _ string) (cells []study.Cell[recipe.Config], err error) {
+func cells(o study.Options, dataset string) (cells []study.Cell[recipe.Config], err error) {
 	c, err := config(o)
 	if err != nil {
 		return nil, err
 	}
-	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 5}[o.Profile]) {
+	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Real: 5, study.Full: 5}[o.Profile]) {
 		for _, name := range []string{start, "line" + rowAlignment, "line" + rowConcentration} {
-			cells = append(cells, study.Cell[recipe.Config]{Path: []string{name}, Seed: seed, Config: c})
+			if name == start && c.Init != "" {
+				continue
+			}
+			cells = append(cells, study.Cell[recipe.Config]{Dataset: dataset, Path: []string{name}, Seed: seed, Config: c})
 		}
 	}
 	return cells, nil
@@ -113,22 +132,34 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 		Title:      "Does aligning patches alone disperse their features as training goes on?",
 		Reproduces: "Fig. over-disp; claim C19",
 		Labels:     []string{"over-disp"},
-		Data:       "synthetic scenes and objects",
+		Data:       "synthetic scenes and objects; in real, with --data, PASCAL VOC",
+		Reads:      []string{"voc2012"},
 		Cost: map[study.Profile]string{
 			study.Smoke: "a minute on 2 cores", study.Quick: "about 35 minutes on 2 cores", study.Full: "not measured: a night on 2 cores",
+			study.Real: "about 12 hours on 2 cores",
 		},
 	},
-	Parts: []string{"line", "seed"},
+	Parts:     []string{"line", "seed"},
+	DataBySet: true,
+	Datasets: func(o study.Options) (names, missing []string, err error) {
+		if o.Profile == study.Real {
+			return recipe.DatasetNames(o)
+		}
+		if o.Data != "" {
+			return nil, nil, study.Absent(fmt.Sprintf("%s draws its images in the %s profile: leave out --data", Name, o.Profile))
+		}
+		return []string{""}, nil, nil
+	},
 	Cells: cells,
 	Open: func(o study.Options, _ string, cells []study.Cell[recipe.Config]) (recipe.Data, error) {
 		return recipe.Open(o, cells[0].Config, cells[0].Seed)
 	},
 	BySeed: study.EachSeed,
-	Numbers: func(_ recipe.Data, c study.Cell[recipe.Config]) (numbers []study.Number) {
+	Numbers: func(d recipe.Data, c study.Cell[recipe.Config]) (numbers []study.Number) {
 		if rowOf(c) == start {
 			return nil
 		}
-		for _, column := range columns {
+		for _, column := range columns(d.Annotated[0] != nil) {
 			numbers = append(numbers, study.Number{Row: rowOf(c), Column: column})
 		}
 		return numbers
@@ -138,7 +169,7 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 	NewWorker: training.NewWorker,
 	Shares:    training.Shares,
 	Needs: func(c study.Cell[recipe.Config]) []study.Cell[recipe.Config] {
-		if rowOf(c) == start {
+		if rowOf(c) == start || c.Config.Init != "" {
 			return nil
 		}
 		return []study.Cell[recipe.Config]{{Path: []string{start}, Seed: c.Seed, Config: c.Config}}
@@ -153,7 +184,13 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 		}
 		return ran, derived
 	},
-	ProfileConfig: func(r study.Record, _ recipe.Config) recipe.Config { return profileConfig(r.Profile) },
+	ProfileConfig: func(r study.Record, config recipe.Config) recipe.Config {
+		c := profileConfig(r.Profile)
+		if r.Profile == study.Real {
+			c.Init = config.Init
+		}
+		return c
+	},
 	AcrossColumns: true,
 	Tables:        tables,
 	Figures:       drawn,

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
@@ -12,19 +13,20 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// small are the columns of which the table shows a hundred times the number.
-var small = []string{columnMIoUSlope, columnKNNSlope, columnContrast}
-
 // tables returns a table of both lines.
 func tables(results study.Results) []figures.Table {
+	measured := "mIoU of a linear probe of patches and k-NN accuracy of [CLS]"
+	if results.Profile == study.Real {
+		measured = "Recall over patches of PASCAL VOC by a linear probe and by k-NN"
+	}
 	table := study.Table{
 		Title: "Over-dispersion", RowHeads: []figures.RowHead{{Name: "training"}},
-		Caption: "mIoU of a linear probe of patches and k-NN accuracy of [CLS] in percent, 100 × their slopes over the last third of training in points per epoch, and 100 × the mean cosine " +
+		Caption: measured + " in percent, 100 × their slopes over the last third of training in points per epoch, and 100 × the mean cosine " +
 			"of patches of one class minus that of two. The paper has it as Fig. over-disp alone.",
-		Columns: study.Columns(columns...),
+		Columns: study.Columns(columns(results.Profile == study.Real)...),
 	}
-	for i, column := range columns {
-		if slices.Contains(small, column) {
+	for i, column := range columns(results.Profile == study.Real) {
+		if column == columnContrast || strings.HasSuffix(column, " slope") { // So small that a hundred times the number is shown.
 			table.Columns[i] = study.Column{Head: "100 × " + column, From: []string{column}, Factor: 100}
 		}
 	}
@@ -40,26 +42,27 @@ var shortTitles = map[string]string{rowAlignment: "alignment", rowConcentration:
 // Figure draws both panels of Fig. over-disp, dense and image quality along training, and beside them how much more similar patches of one class are than
 // those of two: means over seeds, from the curves that records below out name. Without records it is an error.
 func Figure(r study.Results, out string) (figures.CurvesRow, error) {
+	q := qualities(r.Profile == study.Real)
 	f := figures.CurvesRow{
-		{Title: fmt.Sprintf("patches, %s profile", r.Profile), X: "step", Y: "linear segmentation, mIoU (%)"},
-		{Title: "images", X: "step", Y: "k-NN accuracy (%)"},
+		{Title: fmt.Sprintf("patches, %s profile", r.Profile), X: "step", Y: q[0].title},
+		{Title: "images", X: "step", Y: q[1].title},
 		{Title: "similarity", X: "step", Y: "cosine, one class − two classes"},
 	}
 	for _, row := range []string{rowAlignment, rowConcentration} {
 		along := map[int]*[3][]float64{} // By step, the values of each panel.
-		for _, record := range r.Of(row, columnMIoU) {
+		for _, record := range r.Of(row, q[0].column) {
 			points, err := study.ReadCurve[sccore.StepMetrics](filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve)))
 			if err != nil {
 				return nil, err
 			}
 			for _, p := range points {
-				if _, ok := p.Evaluated[evaluatedMIoU]; !ok {
+				if _, ok := p.Evaluated[q[0].evaluated]; !ok {
 					continue
 				}
 				if along[p.Step] == nil {
 					along[p.Step] = new([3][]float64)
 				}
-				for panel, value := range []float64{p.Evaluated[evaluatedMIoU], p.Evaluated[evaluatedKNN], p.Evaluated[evaluatedClass] - p.Evaluated[evaluatedOther]} {
+				for panel, value := range []float64{p.Evaluated[q[0].evaluated], p.Evaluated[q[1].evaluated], p.Evaluated[evaluatedClass] - p.Evaluated[evaluatedOther]} {
 					along[p.Step][panel] = append(along[p.Step][panel], value)
 				}
 			}

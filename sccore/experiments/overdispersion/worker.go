@@ -24,7 +24,7 @@ type run = study.Run[recipe.Config, recipe.Data]
 var training = recipe.Cells[recipe.Config, recipe.Data]{
 	Stage: func(c study.Cell[recipe.Config]) recipe.Stage {
 		if row := rowOf(c); row != start {
-			return recipe.Stage{Name: c.Path[0], Config: lines[row].Config(c.Config.Second), After: filepath.Join(start, recipe.FinalFile)}
+			return c.Config.Stage(c.Path[0], lines[row].Config(c.Config.Second), filepath.Join(start, recipe.FinalFile))
 		}
 		return recipe.Stage{Name: start, Config: c.Config.First}
 	},
@@ -39,7 +39,26 @@ var training = recipe.Cells[recipe.Config, recipe.Data]{
 		if rowOf(r.Cell) == start {
 			return nil
 		}
-		return []train.Evaluator{dispersionEvaluator(r.Cell.Config.EvaluateEvery, t.Frozen, r.Data.Scenes[1], r.Cell.Config.Size)}
+		c, seed := r.Cell.Config, uint64(r.Cell.Seed)
+		if r.Data.Annotated[0] == nil {
+			return []train.Evaluator{dispersionEvaluator(c.EvaluateEvery, func(ctx context.Context) (dispersion.Patches, error) {
+				encoded, err := evaluation.Encode(ctx, t.Frozen, r.Data.Scenes[1].Images, c.Size, dispersedScenes, true)
+				return patchesOf(encoded, r.Data.Scenes[1]), err
+			})}
+		}
+		recall := train.Evaluator{Name: "recall", Every: c.EvaluateEvery, Evaluate: func(ctx context.Context) (map[string]float64, error) {
+			numbers, err := r.Data.MeasureRecall(ctx, &evaluation.Encoder{FeatureExtractor: t.Frozen, Seed: seed}, c.Recall, c.Probe)
+			values := map[string]float64{}
+			for i, n := range numbers {
+				values[[]string{"linear", "k-NN", "foreground"}[i]] = n.Value
+			}
+			return values, err
+		}}
+		return []train.Evaluator{recall, dispersionEvaluator(c.EvaluateEvery, func(ctx context.Context) (dispersion.Patches, error) {
+			sample := evaluation.PatchSample{Images: dispersedPhotographs, PerImage: 16, Size: c.Recall.Size}
+			drawn, err := sample.Draw(ctx, t.Frozen, r.Data.Annotated[1], seed)
+			return drawn.Dispersion(true), err
+		})}
 	},
 	Record: record,
 }
@@ -54,7 +73,8 @@ func record(r *run, _ *recipe.Trainer) error {
 	if err != nil {
 		return err
 	}
-	numbers, err := summary(points, float64(r.Data.Train.Scenes.Len())/float64(c.Second.Batch))
+	images := cmp.Or(r.Data.Train.Scenes, r.Data.Train.Objects)
+	numbers, err := summary(points, float64(images.Len())/float64(c.Second.Batch), qualities(r.Data.Annotated[0] != nil))
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.Cell.Name(), err)
 	}
@@ -62,16 +82,19 @@ func record(r *run, _ *recipe.Trainer) error {
 	for i := range numbers {
 		numbers[i].Row, numbers[i].Curve = rowOf(r.Cell), curve
 		numbers[i].Protocol += fmt.Sprintf("; linear probe and k-NN of frozen features every %d steps, online branch", c.EvaluateEvery)
+		if r.Data.Annotated[0] != nil {
+			numbers[i].Data = r.Data.RecallNumbers("")[0].Data
+		}
 	}
 	return cmp.Or(err, r.Record(numbers...))
 }
 
 // summary makes the numbers of a training from its curve. epoch is the number of steps in which the scenes are seen once.
-func summary(points []sccore.StepMetrics, epoch float64) ([]study.Number, error) {
+func summary(points []sccore.StepMetrics, epoch float64, qualities [2]quality) (numbers []study.Number, err error) {
 	var steps []float64
 	values := map[string][]float64{}
 	for _, p := range points {
-		if _, ok := p.Evaluated[evaluatedMIoU]; !ok {
+		if _, ok := p.Evaluated[qualities[0].evaluated]; !ok {
 			continue
 		}
 		steps = append(steps, float64(p.Step))
@@ -92,39 +115,41 @@ func summary(points []sccore.StepMetrics, epoch float64) ([]study.Number, error)
 	}
 	final := func(name string) float64 { return values[name][len(steps)-1] }
 	const overLast = "slope of the straight line through the evaluations in the last third of training; an epoch is once through the scenes"
-	return []study.Number{
-		{Column: columnMIoUSlope, Metric: "slope of mIoU", Unit: "points per epoch", Value: slope(evaluatedMIoU), Protocol: overLast},
-		{Column: columnKNNSlope, Metric: "slope of k-NN accuracy", Unit: "points per epoch", Value: slope(evaluatedKNN), Protocol: overLast},
-		{Column: columnMIoU, Metric: "mIoU", Unit: "%", Value: final(evaluatedMIoU), Protocol: "at the end"},
-		{Column: columnKNN, Metric: "k-NN accuracy", Unit: "%", Value: final(evaluatedKNN), Protocol: "at the end"},
-		{
-			Column: columnContrast, Metric: "similarity of patches of one class minus that of two", Value: final(evaluatedClass) - final(evaluatedOther),
-			Details:  map[string]float64{"instance": final(evaluatedInstance), "class": final(evaluatedClass), "other": final(evaluatedOther)},
-			Protocol: "mean cosine of patch features of test scenes at the end: of different objects of a class, minus of two classes",
-		},
-	}, nil
+	for _, q := range qualities {
+		numbers = append(numbers, study.Number{Column: q.slope(), Metric: "slope of " + q.metric, Unit: "points per epoch", Value: slope(q.evaluated), Protocol: overLast})
+	}
+	for _, q := range qualities {
+		numbers = append(numbers, study.Number{Column: q.column, Metric: q.metric, Unit: "%", Value: final(q.evaluated), Protocol: "at the end"})
+	}
+	return append(numbers, study.Number{
+		Column: columnContrast, Metric: "similarity of patches of one class minus that of two", Value: final(evaluatedClass) - final(evaluatedOther),
+		Details:  map[string]float64{"instance": final(evaluatedInstance), "class": final(evaluatedClass), "other": final(evaluatedOther)},
+		Protocol: "mean cosine of patch features of test scenes at the end: of different objects of a class, minus of two classes",
+	}), nil
 }
 
 // Names of evaluated values in curves.
 const (
-	evaluatedMIoU     = "probe/miou"
-	evaluatedKNN      = "knn/accuracy"
 	evaluatedInstance = "dispersion/instance"
 	evaluatedClass    = "dispersion/class"
 	evaluatedOther    = "dispersion/other"
 )
 
-// dispersedScenes is the number of scenes whose patches are compared.
-const dispersedScenes = 32
+// dispersedScenes and dispersedPhotographs are the numbers of images whose patches are compared.
+const (
+	dispersedScenes      = 32
+	dispersedPhotographs = 128
+)
 
-// dispersionEvaluator measures mean similarities of patches on objects of the first scenes: of one object, of two objects of a class, and of two classes.
-func dispersionEvaluator(every int, extractor *evaluation.FeatureExtractor, scenes *synthetic.Set, size int) train.Evaluator {
+// dispersionEvaluator measures mean similarities of patches on objects: of one object, of two objects of a class, and of two classes. On photographs the image
+// stands for the object.
+func dispersionEvaluator(every int, patches func(context.Context) (dispersion.Patches, error)) train.Evaluator {
 	return train.Evaluator{Name: "dispersion", Every: every, Evaluate: func(ctx context.Context) (map[string]float64, error) {
-		encoded, err := evaluation.Encode(ctx, extractor, scenes.Images, size, dispersedScenes, true)
+		compared, err := patches(ctx)
 		if err != nil {
 			return nil, err
 		}
-		similarity, _, err := patchesOf(encoded, scenes).Measure(1)
+		similarity, _, err := compared.Measure(1)
 		if err == nil && min(similarity.InstancePairs, similarity.ClassPairs, similarity.InterClassPairs) == 0 {
 			err = fmt.Errorf("%d, %d and %d pairs of patches of one object, of one class and of two", similarity.InstancePairs, similarity.ClassPairs, similarity.InterClassPairs)
 		}

@@ -203,6 +203,9 @@ type measured struct {
 func measuresOf(d recipe.Data, c recipe.Config) []measured {
 	if d.Scenes[0] == nil {
 		crops := datasets.DefaultPreprocessing().Describe(c.Size)
+		if _, whole := d.Train.Objects.(*datasets.AnnotatedScenes); whole {
+			crops = fmt.Sprintf("whole images resized to %d² px", c.Size)
+		}
 		return []measured{{
 			study.Number{Column: recipe.ColumnRank, Metric: "effective rank", Data: d.Identity() + "; " + crops, Protocol: "patch features of the first scenes, " + crops},
 			evaluation.Spread{Images: 256, Size: c.Size},

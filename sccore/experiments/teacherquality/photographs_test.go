@@ -2,11 +2,6 @@ package teacherquality
 
 import (
 	"errors"
-	"fmt"
-	"image"
-	"image/color/palette"
-	"image/jpeg"
-	"image/png"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,45 +10,10 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/internal/testbackend"
-	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
 )
-
-// asVOC writes drawn scenes in the layout of PASCAL VOC below a new folder, 24 images to train on and 12 to test on.
-func asVOC(t *testing.T) (dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	root := filepath.Join(dir, "VOCdevkit", "VOC2012")
-	for _, folder := range []string{"JPEGImages", "SegmentationClass", filepath.Join("ImageSets", "Segmentation")} {
-		if err := os.MkdirAll(filepath.Join(root, folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for split, n := range map[string]int{"train": 24, "val": 12} {
-		var names []string
-		scenes := synthetic.Scenes(n, 48, uint64(n))
-		for i := range n {
-			names = append(names, fmt.Sprintf("%s_%d", split, i))
-			mask := image.NewPaletted(image.Rect(0, 0, 48, 48), palette.Plan9)
-			copy(mask.Pix, scenes.ClassMask[i*48*48:])
-			picture, pictureErr := os.Create(filepath.Join(root, "JPEGImages", names[i]+".jpg"))
-			masks, maskErr := os.Create(filepath.Join(root, "SegmentationClass", names[i]+".png"))
-			if err := errors.Join(pictureErr, maskErr); err != nil {
-				t.Fatal(err)
-			}
-			if err := errors.Join(jpeg.Encode(picture, scenes.Image(i), nil), png.Encode(masks, mask), picture.Close(), masks.Close()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		list := filepath.Join(root, "ImageSets", "Segmentation", split+".txt")
-		if err := os.WriteFile(list, []byte(strings.Join(names, "\n")), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
 
 // TestTeacherQualityOnPhotographs runs on photographs from the files that a run on synthetic scenes has left: all conditions are recorded with the precision
 // of their source, and those that run anew are the same.
@@ -61,7 +21,7 @@ func TestTeacherQualityOnPhotographs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
 	}
-	b, out, data := testbackend.Go(t), t.TempDir(), asVOC(t)
+	b, out, data := testbackend.Go(t), t.TempDir(), studytest.VOC(t)
 	if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Out: out, Only: []string{"paka"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +100,7 @@ func TestTeacherQualityOnPhotographs(t *testing.T) {
 }
 
 func TestTeacherQualityOptionsOnPhotographs(t *testing.T) {
-	data, start := asVOC(t), filepath.Join(t.TempDir(), "start.safetensors")
+	data, start := studytest.VOC(t), filepath.Join(t.TempDir(), "start.safetensors")
 	if err := os.WriteFile(start, []byte("no weights"), 0o644); err != nil {
 		t.Fatal(err)
 	}

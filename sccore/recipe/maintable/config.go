@@ -47,6 +47,8 @@ func ProfileConfig(profile study.Profile, read bool) Config {
 		c.Linear.Epochs = 50
 	case study.Smoke:
 		c.Linear.Epochs, c.Linear.Batch = 10, 8
+	case study.Real: // Four lines have it.
+		c.Second.Lambdas.ImageConcentration = sccore.Default().Lambdas.ImageConcentration
 	}
 	return c
 }

@@ -2,7 +2,9 @@ package maintable
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/semcon/semcon/sccore/datasets"
@@ -68,7 +70,7 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 		return d, nil
 	}
 	present, missing, err := encoders.MainTable.Present(o.Data)
-	if err != nil {
+	if err != nil && (o.Profile != study.Real || !errors.Is(err, fs.ErrNotExist)) { // The real profile has recall over patches.
 		return d, err
 	}
 	for _, line := range missing {

@@ -1,0 +1,86 @@
+package experiments
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/experiments/ablation"
+	"github.com/semcon/semcon/sccore/experiments/overdispersion"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/recipe"
+	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/studytest"
+)
+
+// TestRealProfile trains a tiny transformer of DINOv2's layout on annotated images as the real profile trains a large one.
+func TestRealProfile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	b, out, data := testbackend.Go(t), t.TempDir(), studytest.VOC(t)
+	file := filepath.Join("..", "weights", "testdata", "families", "dinov2.transformers", "model.safetensors")
+	small := []string{
+		"init=" + file, "recall.classes=", "recall.size=28", "recall.least=1", "size=28", "probe.steps=3", "second.steps=6", "second.warmup=1", "second.batch=4", "second.views.global_size=28",
+		"second.canvas=48", "second.gauge_every=2", "second.image_head.hidden=16", "second.image_head.out=8", "second.patch_head.hidden=16", "second.patch_head.out=8", "second.prototypes=4",
+		"second.neighbours=2",
+	}
+	for name, test := range map[string]struct {
+		set, only []string
+		rows      string
+	}{
+		pretrain.Name:       {rows: "alignment, equal steps; full method; initialisation; random init"},
+		ablation.Name:       {only: []string{"*/line4", "*/line7"}, rows: "4; 7"},
+		overdispersion.Name: {set: []string{"evaluate_every=1"}, rows: "2; 5"},
+	} {
+		e, err := ByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := study.Options{Profile: study.Real, Out: out, Data: data, Seeds: 1, Set: append(test.set, small...), Only: test.only}
+		if err := e.Run(t.Context(), b, o); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		rows := map[string]bool{}
+		for _, r := range studytest.Records(t, out, name) {
+			rows[r.Row] = true
+			if r.Profile != study.Real || r.Kind != "real" || !strings.Contains(r.Data, "PASCAL VOC") || !strings.Contains(r.Data, "weights model.safetensors, sha256 ") {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}
+		if got := strings.Join(slices.Sorted(maps.Keys(rows)), "; "); got != test.rows {
+			t.Errorf("%s: rows %s, want %s", name, got, test.rows)
+		}
+		if tables, err := e.Tables(studytest.Records(t, out, name), study.Real); err != nil || len(tables) == 0 {
+			t.Errorf("%s: %d tables, %v", name, len(tables), err)
+		}
+	}
+	for set, want := range map[string]string{"": "--set init=FILE", "seeds": "--data DIR"} {
+		o := study.Options{Profile: study.Real, Out: out, Data: data}
+		if set != "" {
+			o.Data = ""
+		}
+		if err := pretrain.Study.Run(t.Context(), b, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	theory, _ := ByName("theory")
+	if err := theory.Run(t.Context(), b, study.Options{Profile: study.Real, Out: out}); err == nil || !strings.Contains(err.Error(), "--profile real: theory has none") {
+		t.Error(err)
+	}
+}
+
+// TestMomentumOfRealFollowsTheSteps unless it is set.
+func TestMomentumOfRealFollowsTheSteps(t *testing.T) {
+	for set, want := range map[string]string{"": "0.97", "second.steps=1200": "0.994", "second.steps=1200 second.momentum=0.9": "0.9"} {
+		o := study.Options{Profile: study.Real, Data: "data", Set: append(strings.Fields(set), "init=model.safetensors")}
+		c := recipe.ProfileConfig(study.Real, true)
+		if err := c.Configure(o, &c, true); err != nil || fmt.Sprint(c.Second.TargetMomentum) != want {
+			t.Errorf("%s: momentum %g, %v, want %s", set, c.Second.TargetMomentum, err, want)
+		}
+	}
+}

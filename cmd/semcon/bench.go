@@ -14,12 +14,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/janpfeifer/must"
-
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/graph"
+	"github.com/janpfeifer/must"
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/internal/steps"
 	"github.com/semcon/semcon/internal/usage"

@@ -9,9 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/janpfeifer/must"
-
 	"github.com/gomlx/gomlx/core/graph"
+	"github.com/janpfeifer/must"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/backend/xlacache"

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/janpfeifer/must"
-
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/backend"

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/janpfeifer/must"
-
 	"github.com/semcon/semcon/sccore/weights"
 	"github.com/spf13/cobra"
 )

@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"github.com/janpfeifer/must"
-
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/spf13/cobra"

@@ -25,7 +25,6 @@ import (
 	"strings"
 
 	"github.com/janpfeifer/must"
-
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/study"

@@ -18,7 +18,6 @@ import (
 	"strings"
 
 	"github.com/janpfeifer/must"
-
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/features"
 	"github.com/semcon/semcon/internal/atomicfile"

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/janpfeifer/must"
-
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments"

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/janpfeifer/must"
-
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/spf13/cobra"

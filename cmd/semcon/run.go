@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/janpfeifer/must"
-
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments"

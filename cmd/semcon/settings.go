@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/janpfeifer/must"
-
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/spf13/cobra"

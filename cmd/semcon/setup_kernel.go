@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/janpfeifer/must"
-
 	"github.com/semcon/semcon/internal/atomicfile"
 )
 

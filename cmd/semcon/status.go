@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/janpfeifer/must"
-
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/study"

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/janpfeifer/must"
-
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/settings"

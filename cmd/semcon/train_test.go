@@ -48,7 +48,7 @@ func TestTrainGoesOnAfterKill(t *testing.T) {
 	if err := killed.Run(); err == nil {
 		t.Fatal("it ended before it was killed")
 	}
-	if _, err := os.Stat(m.Path("run", "report.html")); err == nil {
+	if _, err := os.Stat(m.Path("run", "encoder.md")); err == nil {
 		t.Fatal("it ended before it was killed")
 	}
 	if _, stderr, status := outcome(t, train()); status != 0 || strings.Contains(stderr, "step 0: ") {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 
@@ -141,8 +142,12 @@ func (r *run) describe(p Point) string {
 	return line + "\nwarning: " + damage + "; a lower learning rate (--set rate=…) may keep them"
 }
 
-// writeCurves writes metrics.csv and the events.
+// writeCurves writes metrics.csv and the events, with the settings and the patch features.
 func (r *run) writeCurves() error {
+	settings, err := json.MarshalIndent(r.config, "", "  ")
+	if err != nil {
+		return err
+	}
 	all, header, points := r.series(), []string{"step"}, []tensorboard.Point{}
 	for _, s := range all {
 		header = append(header, s.column)
@@ -159,6 +164,12 @@ func (r *run) writeCurves() error {
 				event.Scalars[s.tag] = value
 			}
 			row = append(row, text)
+		}
+		if p.Step == 0 {
+			event.Texts = map[string]string{"settings": "```json\n" + string(settings) + "\n```"}
+		}
+		if picture, err := os.ReadFile(r.path(fmt.Sprintf(pictures, p.Step))); err == nil && p.Diagnostics != nil {
+			event.Images = map[string][]byte{"patch features before and after": picture}
 		}
 		rows, points = append(rows, row), append(points, event)
 	}
@@ -217,6 +228,7 @@ func (r *run) report() error {
 	shown := min(len(skipped), shownSkipped)
 	content := map[string]any{
 		"Run": r.about, "Title": r.Folders.Images, "Out": r.Out, "EncoderFile": EncoderFile, "BestFile": BestFile, "Steps": r.config.Steps, "Settings": string(settings),
+		"Done": last.Step,
 		"Held": r.images.held.Len(), "Classes": v.classes, "Queries": v.queries, "Chance": fmt.Sprintf("%.1f %%", 100/float64(max(v.classes, 1))),
 		"HasBest": ok, "BestStep": best.Step, "BestBy": bestBy, "Rule": rule, "Curves": curves,
 		"SkippedCount": len(skipped), "Skipped": skipped[:shown], "MoreSkipped": len(skipped) - shown,
@@ -255,6 +267,13 @@ func (r *run) report() error {
 		if content[name], err = page.Image(drawn); err != nil {
 			return err
 		}
+		if name == "Patches" {
+			if _, picture, err := figures.Render(drawn); err != nil {
+				return err
+			} else if err := atomicfile.WriteBytes(r.path(fmt.Sprintf(pictures, last.Step)), picture); err != nil {
+				return err
+			}
+		}
 	}
 	return page.Write(r.path(ReportFile), reportTemplate, content)
 }
@@ -277,8 +296,8 @@ func (r *run) finish() error {
 	if err := r.export(EncoderFile); err != nil {
 		return err
 	}
-	if err := cmp.Or(weights.WriteConfig(file, r.naming, vit, card.Preprocessing, r.about.Size), card.Write(file), r.writeCurves()); err != nil {
+	if err := cmp.Or(weights.WriteConfig(file, r.naming, vit, card.Preprocessing, r.about.Size), r.report(), r.writeCurves()); err != nil {
 		return err
 	}
-	return r.report() // The last file of a run.
+	return card.Write(file) // The last file of a run.
 }

@@ -1,6 +1,7 @@
 package ownimages
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,7 +28,7 @@ import (
 
 // Files in the folder of a run.
 const (
-	EncoderFile = "encoder.safetensors" // The trained encoder: the online branch after the last step.
+	EncoderFile = "encoder.safetensors" // The trained encoder: the online branch after the last step, or so far while the run lasts.
 	BestFile    = "best.safetensors"    // The best encoder
 	InitialFile = "initial.safetensors" // The encoder before the first step.
 	MetricsFile = "metrics.csv"
@@ -36,7 +37,8 @@ const (
 	runFile     = "run.json" // What the run is, so that another one does not go on in its folder.
 	lockFile    = "lock"
 
-	checkpoints    = "checkpoints" // The folder of what resuming needs.
+	pictures       = "pictures/%06d.png" // Patch features at a step.
+	checkpoints    = "checkpoints"       // The folder of what resuming needs.
 	initialPatches = checkpoints + "/initial-patches.safetensors"
 )
 
@@ -127,7 +129,7 @@ func Train(ctx context.Context, b compute.Backend, o Options) (err error) {
 
 // Finished reports whether the run in a folder is done, so that [Train] has nothing left to do.
 func Finished(out string) bool {
-	for _, name := range []string{filepath.Join(checkpoints, recipe.FinalFile), ReportFile} { // The report is the last file of a run.
+	for _, name := range []string{filepath.Join(checkpoints, recipe.FinalFile), ReportFile, weights.CardPath(EncoderFile)} { // The card is the last file of a run.
 		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
 			return false
 		}
@@ -279,17 +281,22 @@ func (r *run) begin(ctx context.Context, s recipe.Stage) error {
 	return r.record(Point{Diagnostics: d})
 }
 
-// record adds a point to the curve. If it was measured, it says so and writes the curves and, if it is the best yet, the encoder.
+// record adds a point to the curve. If it was measured, it says so and writes the encoder, also as the best if it is that, the report and the curves.
 func (r *run) record(p Point) error {
 	r.state.Curve = append(r.state.Curve, p)
 	if p.Diagnostics == nil {
 		return nil
 	}
 	r.Say(r.describe(p))
-	if err := r.writeCurves(); err != nil || !r.verdict.improved(r.state.Curve) {
+	if r.verdict.improved(r.state.Curve) {
+		if err := r.export(BestFile); err != nil {
+			return err
+		}
+	}
+	if err := r.export(EncoderFile); err != nil {
 		return err
 	}
-	return r.export(BestFile)
+	return cmp.Or(r.report(), r.writeCurves())
 }
 
 // neighbours finds the neighbours of images from which positives are drawn, by the initial encoder, or reads those that an earlier call has found.

@@ -150,6 +150,10 @@ func TestTrainGoesOnAfterItWasStopped(t *testing.T) {
 		if err := Train(ctx, b, o); at > 0 && !errors.Is(err, context.Canceled) || at == 0 && err != nil {
 			t.Fatalf("stopped at step %d: %v", at, err)
 		}
+		page, err := os.ReadFile(filepath.Join(o.Out, ReportFile))
+		if now := fmt.Sprintf("After step %d of 3.", at); err != nil || strings.Contains(string(page), now) != (at > 0) {
+			t.Errorf("stopped at step %d, the report has no %q, %v", at, now, err)
+		}
 		if strings.Contains(said, fmt.Sprintf("continues after step %d\n", i)) != (i > 0) || Finished(o.Out) != (at == 0) {
 			t.Errorf("call %d said\n%s", i, said)
 		}
@@ -173,6 +177,9 @@ func checkFiles(t *testing.T, files map[string][]byte) {
 		if len(files["/"+name]) == 0 {
 			t.Errorf("no %s", name)
 		}
+	}
+	if events := string(files["/"+EventsFile]); strings.Count(events, "patch features before and after") != 4 || strings.Count(events, "```json") != 1 {
+		t.Error("not four images and once the settings among the events")
 	}
 	page := string(files["/"+ReportFile])
 	for _, want := range []string{"Nothing says that training has damaged", "k-NN accuracy", "cut.png: ", "2 class folders", "data:image/svg&#43;xml;base64,", "data:image/png;base64,", "&#34;steps&#34;: 3", "<pre>semcon train</pre>", "<td>random weights</td>"} {

@@ -1,12 +1,13 @@
-// Package tensorboard writes scalars as event files that TensorBoard reads.
+// Package tensorboard writes numbers, texts and images as event files that TensorBoard reads.
 //
-// In go steps with named numbers. Out comes one file of TFRecords, each an Event message of TensorFlow. The next kind of summary, such as an image, gets a
-// function beside [Encode].
+// In go steps with named numbers, texts and images. Out comes one file of TFRecords, each an Event message of TensorFlow.
 package tensorboard
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"image/png"
 	"maps"
 	"math"
 	"slices"
@@ -15,14 +16,16 @@ import (
 // FilePrefix begins the name of a file that TensorBoard reads.
 const FilePrefix = "events.out.tfevents."
 
-// Point is the scalars of one step.
+// Point is what is known of one step, by name.
 type Point struct {
 	Step     int64
 	WallTime float64 // Seconds since 1970, or any other clock.
 	Scalars  map[string]float64
+	Texts    map[string]string // Markdown.
+	Images   map[string][]byte // PNG.
 }
 
-// Encode returns the content of an event file: the version, and then one event for each point with its scalars in the order of their names. The same points
+// Encode returns the content of an event file: the version, and then one event for each point with its scalars, texts and images, each in the order of their names. The same points
 // give the same bytes, and those of more points begin with those of fewer, so that TensorBoard can follow a file that is written anew.
 func Encode(points []Point) []byte {
 	wall := 0.0
@@ -37,6 +40,20 @@ func Encode(points []Point) []byte {
 			value := bytesField(nil, 1, []byte(name))                                                                   // Value.tag
 			value = binary.LittleEndian.AppendUint32(append(value, 2<<3|5), math.Float32bits(float32(p.Scalars[name]))) // Value.simple_value
 			summary = bytesField(summary, 1, value)                                                                     // Summary.value
+		}
+		for _, name := range slices.Sorted(maps.Keys(p.Texts)) {
+			tensor := []byte{1 << 3, 7, 2<<3 | 2, 4, 2<<3 | 2, 2, 1 << 3, 1}                          // TensorProto of one DT_STRING
+			tensor = bytesField(tensor, 8, []byte(p.Texts[name]))                                     // TensorProto.string_val
+			metadata := bytesField(nil, 1, bytesField(nil, 1, []byte("text")))                        // SummaryMetadata.plugin_data.plugin_name
+			value := bytesField(bytesField(bytesField(nil, 1, []byte(name)), 8, tensor), 9, metadata) // Value.tag, tensor, metadata
+			summary = bytesField(summary, 1, value)
+		}
+		for _, name := range slices.Sorted(maps.Keys(p.Images)) {
+			size, _ := png.DecodeConfig(bytes.NewReader(p.Images[name]))              // No PNG has no size.
+			picture := binary.AppendUvarint([]byte{1 << 3}, uint64(size.Height))      // Image.height
+			picture = binary.AppendUvarint(append(picture, 2<<3), uint64(size.Width)) // Image.width
+			picture = bytesField(picture, 4, p.Images[name])                          // Image.encoded_image_string
+			summary = bytesField(summary, 1, bytesField(bytesField(nil, 1, []byte(name)), 4, picture))
 		}
 		event := doubleField(nil, 1, p.WallTime)                          // Event.wall_time
 		event = binary.AppendUvarint(append(event, 2<<3), uint64(p.Step)) // Event.step

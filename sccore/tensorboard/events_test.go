@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"image"
+	"image/png"
+	"maps"
 	"os"
 	"testing"
 )
@@ -17,7 +20,17 @@ var points = []Point{
 	{Step: 1, WallTime: 1, Scalars: map[string]float64{"loss/total": 3.25}},
 	{Step: 300, WallTime: 300, Scalars: map[string]float64{"loss/total": -1e-7, "gauges/rank": 1e30}},
 	{Step: 1 << 40, WallTime: 1.5e9, Scalars: nil},
+	{Step: 1 << 41, WallTime: 1.5e9, Texts: map[string]string{"settings": "| a | b |"}, Images: map[string][]byte{"features": onePixel}},
 }
+
+// onePixel is a PNG.
+var onePixel = func() []byte {
+	var content bytes.Buffer
+	if err := png.Encode(&content, image.NewGray(image.Rect(0, 0, 1, 1))); err != nil {
+		panic(err)
+	}
+	return content.Bytes()
+}()
 
 // TestEncode: the file is the one that TensorBoard's own reader has read as the points; testdata/read.py runs it.
 func TestEncode(t *testing.T) {
@@ -40,7 +53,8 @@ func TestEncode(t *testing.T) {
 		t.Fatalf("%d points read, %v", len(read), err)
 	}
 	for i, p := range points {
-		if read[i].Step != p.Step || read[i].WallTime != p.WallTime || len(read[i].Scalars) != len(p.Scalars) {
+		if read[i].Step != p.Step || read[i].WallTime != p.WallTime || len(read[i].Scalars) != len(p.Scalars) ||
+			!maps.Equal(read[i].Texts, p.Texts) || !maps.EqualFunc(read[i].Images, p.Images, bytes.Equal) {
 			t.Errorf("point %d: TensorBoard reads %+v", i, read[i])
 		}
 		for name, value := range p.Scalars {

@@ -1,4 +1,5 @@
 """Reads the golden event file with TensorBoard's own reader and writes what it read to read.json. It needs the package tensorboard."""
+import base64
 import json
 import pathlib
 
@@ -10,6 +11,9 @@ for event in event_file_loader.LegacyEventFileLoader(str(here / "events.out.tfev
     if event.HasField("file_version"):
         assert event.file_version == "brain.Event:2"
         continue
-    scalars = {value.tag: value.simple_value for value in event.summary.value}
-    points.append({"Step": event.step, "WallTime": event.wall_time, "Scalars": scalars})
+    values = event.summary.value
+    scalars = {value.tag: value.simple_value for value in values if value.HasField("simple_value")}
+    texts = {value.tag: value.tensor.string_val[0].decode() for value in values if value.metadata.plugin_data.plugin_name == "text"}
+    images = {value.tag: base64.b64encode(value.image.encoded_image_string).decode() for value in values if value.HasField("image")}
+    points.append({"Step": event.step, "WallTime": event.wall_time, "Scalars": scalars, "Texts": texts, "Images": images})
 (here / "read.json").write_text(json.dumps(points, indent=1) + "\n")

@@ -16,6 +16,9 @@ import (
 //go:embed paper/*.csv
 var paperFiles embed.FS
 
+// noTables are files of the folder that hold no table of the paper: the claims, which [Claims] reads, and the settings, which the page docs/settings.md has.
+var noTables = []string{"claims", "settings"}
+
 // PaperTable is a table as the paper prints it.
 type PaperTable struct {
 	Name     string    // The table's LaTeX label without "tab:", e.g. "effect_aug_full".
@@ -38,10 +41,9 @@ type RowHead struct {
 
 // Paper reads a table of the paper by its label, e.g. "effect_aug". An unknown name is an error that lists the known ones.
 func Paper(name string) (*PaperTable, error) {
-	// claims.csv is in the same folder and is read by Claims.
 	file := "paper/" + name + ".csv"
 	data, err := paperFiles.ReadFile(file)
-	if err != nil || name == "claims" {
+	if err != nil || slices.Contains(noTables, name) {
 		return nil, fmt.Errorf("no table %q in the paper; there are %s", name, strings.Join(PaperNames(), ", "))
 	}
 	table, err := parsePaper(name, string(data))
@@ -68,7 +70,7 @@ func PaperNames() []string {
 	}
 	var names []string
 	for _, file := range files {
-		if name := strings.TrimSuffix(path.Base(file), ".csv"); name != "claims" {
+		if name := strings.TrimSuffix(path.Base(file), ".csv"); !slices.Contains(noTables, name) {
 			names = append(names, name)
 		}
 	}

@@ -1,6 +1,7 @@
 package evaluation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,9 @@ type SegmentationProbe struct {
 	Epochs       int     `json:"epochs" range:"[1,1000]"` // Each draws a new crop of every image.
 	Batch        int     `json:"batch" range:"[1,2^14]"`
 	LearningRate float64 `json:"rate" range:"(0,1e4]"` // Adam's, constant.
+
+	Steps             int     `json:"steps,omitzero" range:"[0,2^31)"`     // Training steps, whatever Epochs says; 0 for Epochs.
+	FinalLearningRate float64 `json:"final_rate,omitzero" range:"[0,1e4]"` // Of an FCN at the last step, to which it falls along a cosine; 0 for a constant one.
 }
 
 // DefaultSegmentationProbe is the paper's. The paper does not give the area of a crop; ours is in MinScale.
@@ -39,9 +43,16 @@ func (p SegmentationProbe) Rules() error {
 func (p SegmentationProbe) Protocol() string { return p.protocol("linear 1×1 head") }
 
 func (p SegmentationProbe) protocol(head string) string {
-	return fmt.Sprintf("%s on fixed patch features; crops of %d px of %g to 1 of an image's area, mirrored half of the time, %d of each training image in "+
-		"batches of %d, Adam at rate %g; test images resized to %d×%d px, logits resized bilinearly to the annotation's size, ignored pixels (255) left out",
-		head, p.CropSize, p.MinScale, p.Epochs, p.Batch, p.LearningRate, p.TestSize, p.TestSize)
+	amount, rate := fmt.Sprintf("%d of each training image in", p.Epochs), fmt.Sprintf("%g", p.LearningRate)
+	if p.Steps > 0 {
+		amount = fmt.Sprintf("%d", p.Steps)
+	}
+	if p.FinalLearningRate > 0 {
+		rate += fmt.Sprintf(" to %g", p.FinalLearningRate)
+	}
+	return fmt.Sprintf("%s on fixed patch features; crops of %d px of %g to 1 of an image's area, mirrored half of the time, %s "+
+		"batches of %d, Adam at rate %s; test images resized to %d×%d px, logits resized bilinearly to the annotation's size, ignored pixels (255) left out",
+		head, p.CropSize, p.MinScale, amount, p.Batch, rate, p.TestSize, p.TestSize)
 }
 
 // Measure measures mIoU and pixel accuracy on the test images.
@@ -97,10 +108,10 @@ func (p SegmentationProbe) evaluate(ctx context.Context, e *Encoder, d Data, hea
 		return result, fmt.Errorf("segmentation: train %d and test %d are not both multiples of the patch size %d of %s", p.CropSize, p.TestSize, patch, e.ViT.Name)
 	}
 	n := train.Len()
-	steps := max(1, n*p.Epochs/p.Batch)
+	steps := cmp.Or(p.Steps, max(1, n*p.Epochs/p.Batch))
 	head.Classes = len(train.Classes)
 	trainer, err := NewSegmentationTrainer(e.backend, SegmentationConfig{
-		Head: head, Dim: e.ViT.Dim, Grid: p.CropSize / patch, Batch: p.Batch, Steps: steps, LearningRates: []float64{p.LearningRate}, FinalLearningRate: p.LearningRate,
+		Head: head, Dim: e.ViT.Dim, Grid: p.CropSize / patch, Batch: p.Batch, Steps: steps, LearningRates: []float64{p.LearningRate}, FinalLearningRate: cmp.Or(p.FinalLearningRate, p.LearningRate),
 	})
 	if err != nil {
 		return result, err

@@ -18,9 +18,11 @@ import (
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/views"
+	"github.com/semcon/semcon/sccore/weights"
 )
 
 // StepMetrics are what a training step reports. A loss that the method does not have is 0.
@@ -52,6 +54,7 @@ type Trainer struct {
 	sccore.Branches[StepMetrics]
 
 	objective *objective
+	continued bool // See Continued.
 }
 
 // NewTrainer compiles the step of a configuration. The methods treat objects and scenes alike, and take neither neighbours nor labels. The error names what is out of range or missing.
@@ -86,13 +89,13 @@ func (t *Trainer) Configure(data sccore.Data, config Config) error {
 
 // BeginFrom begins a run with weights from a file, in both branches. The file is a checkpoint of this trainer or of sccore's, of which the target branch is
 // read, the teacher; or a transformer that weights.ReadViT reads. A checkpoint of the same method also gives heads of the same sizes, centres, queues and
-// memories, so that the training continues; what the teacher does not have comes from the student. All else starts with the initial values of the seed,
-// and so does the optimizer. Keys of a transformer that match ignore are left out.
+// memories, so that the training continues; what the teacher does not have comes from the student. A full checkpoint of the authors gives both branches as they are, heads of the same
+// sizes and centres; see [Trainer.Continued]. All else starts with the initial values of the seed, and so does the optimizer. Keys of a transformer that match ignore are left out.
 func (t *Trainer) BeginFrom(path string, seed uint64, ignore ...string) error {
 	if err := t.Begin(seed); err != nil {
 		return err
 	}
-	return t.Adopt(path, ignore, func(variable string) (from string, needed bool) {
+	err := t.Adopt(path, ignore, func(variable string) (from string, needed bool) {
 		switch below, online := strings.CutPrefix(variable, "/"+onlineScope); {
 		case online:
 			inEncoder, ok := strings.CutPrefix(below, "/"+encoderScope+"/")
@@ -106,6 +109,40 @@ func (t *Trainer) BeginFrom(path string, seed uint64, ignore ...string) error {
 		}
 		return "", false
 	})
+	if err != nil {
+		return err
+	}
+	taken, err := weights.Take(path, t.Store(), officialKeys)
+	t.continued = slices.ContainsFunc(taken, func(variable string) bool {
+		return strings.Contains(variable, "/"+headScope+"/"+heads.DINOLastLayer+"/")
+	})
+	return err
+}
+
+// Continued reports whether the run begins with more than an encoder, from a full checkpoint of the authors: both branches, and the heads.
+func (t *Trainer) Continued() bool { return t.continued }
+
+// officialKeys lists the keys that a variable has in the full checkpoints of DINO, iBOT and Mugs; the teacher's stand in for the student's.
+func officialKeys(variable string) (keys []string) {
+	branch, below, _ := strings.Cut(strings.TrimPrefix(variable, "/"), "/")
+	part, name, _ := strings.Cut(below, "/")
+	name = strings.ReplaceAll(name, "/", ".")
+	branches := map[string][]string{onlineScope: {"student", "teacher"}, targetScope: {"teacher"}}[branch]
+	for _, official := range branches {
+		for _, scope := range map[string][]string{encoderScope: {"backbone"}, headScope: {"head", "group_head"}}[part] {
+			keys = append(keys, official+"."+scope+"."+name)
+		}
+		if part == "instance" || part == "local_group" {
+			keys = append(keys, official+"."+part+"_head."+name)
+		}
+	}
+	switch variable {
+	case "/" + stateScope + "/center":
+		return []string{"dino_loss.center", "ibot_loss.center"}
+	case "/" + stateScope + "/patch_center":
+		return []string{"ibot_loss.center2"}
+	}
+	return keys
 }
 
 // studentOnly are the parts of a student that its teacher does not have. Their namesakes there are averages that nothing uses.

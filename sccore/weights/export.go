@@ -231,6 +231,42 @@ func ImportModel(named map[string]*tensors.Tensor, store *model.Store) error {
 	return nil
 }
 
+// Take sets variables of a store from a file that [ReadViT] reads, such as a full checkpoint with heads and both branches, and returns their paths. keys lists the keys that a
+// variable may have, without the parts that wrappers of modules add; the first that has a tensor of its shape in PyTorch's layout counts. The error names the file.
+func Take(path string, store *model.Store, keys func(variable string) []string) (taken []string, err error) {
+	err = open(path, func(file *sources, _ modelFacts) error {
+		all := map[string]source{}
+		for key, tensor := range file.tensors {
+			all[unwrapped(key)] = tensor
+		}
+		for variable := range store.IterVariables() {
+			shape := variable.Shape().Dimensions
+			for _, key := range keys(variable.Path()) {
+				tensor, ok := all[key]
+				if !ok || !slices.Equal(withoutOnes(tensor.shape), withoutOnes(torchShape(shape))) {
+					continue
+				}
+				values, err := tensor.finite()
+				if err == nil {
+					err = variable.SetValue(tensors.FromFlatDataAndDimensions(transposed(values, shape, false), shape...))
+				}
+				if err != nil {
+					return fmt.Errorf("key %s: %w", key, err)
+				}
+				taken = append(taken, variable.Path())
+				break
+			}
+		}
+		return nil
+	})
+	return taken, err
+}
+
+// withoutOnes is a shape without axes of length 1.
+func withoutOnes(shape []int) []int {
+	return slices.DeleteFunc(slices.Clone(shape), func(dim int) bool { return dim == 1 })
+}
+
 // FitsIn returns an error unless the tensors of a file have as many values as a transformer needs that its metadata describes. Such a number may be any, and
 // nothing of that size should be made.
 func FitsIn(named map[string]*tensors.Tensor, v encoder.ViT) error {

@@ -48,7 +48,7 @@ func TestArmsStartAlikeAndResume(t *testing.T) {
 			t.Errorf("record %+v", r)
 		}
 	}
-	if len(values) != len(rows)*len(ofFullFigure) {
+	if len(values) != len(rows)*len(maintable.Columns) {
 		t.Errorf("%d numbers", len(values))
 	}
 	for _, r := range studytest.Records(t, parts, Name) {
@@ -169,5 +169,38 @@ func TestClaim(t *testing.T) {
 	})
 	if got := judge(oneSeedShort); len(got) != 2 {
 		t.Errorf("C24 without one of iBOT's seeds is %v", got)
+	}
+}
+
+// TestFullMeasuresTheFigures: the full profile has the figures' measures at the sizes of transfer learning, and its tables have their columns where there are records.
+func TestFullMeasuresTheFigures(t *testing.T) {
+	c := ProfileConfig(study.Full, true, selfdistillation.DINO)
+	if c.Linear.Epochs != 100 || c.Dense.FCN.Steps != 6250 || c.Dense.FCN.CropSize != 336 || c.Dense.Linear.Steps != 1560 || c.Dense.Video.ShortSide != 480 {
+		t.Errorf("%+v, %+v", c.Linear, c.Dense)
+	}
+	if d := ProfileConfig(study.Quick, true, selfdistillation.DINO).Dense; d != (maintable.Dense{}) {
+		t.Errorf("quick has %+v", d)
+	}
+	if err := c.check(study.Full, true); err != nil {
+		t.Error(err)
+	}
+	var records []study.Record
+	for _, row := range rows {
+		for _, kind := range []string{maintable.ColumnMIoU, "Cityscapes FCN", "ADE20k linear"} {
+			records = append(records, study.Record{
+				Row: row, Column: columnOf("dino", kind), Value: 1, Profile: study.Full, Kind: "real", Config: study.EncodeConfig(c), Data: "made up", Protocol: "x, online branch, " + newHeads,
+			})
+		}
+	}
+	tables, err := Study.Experiment().Tables(records, study.Full)
+	if err != nil || len(tables) != 3 {
+		t.Fatalf("%d tables, %v", len(tables), err)
+	}
+	for i, want := range [][]string{{"DINO/Cityscapes FCN"}, {"DINO/Cityscapes FCN", "DINO/ADE20k linear"}} {
+		for _, column := range want {
+			if !slices.Contains(tables[i].Columns, column) || !strings.Contains(tables[i].Caption, "DINO is of an encoder") {
+				t.Errorf("table %d has %v: %s", i, tables[i].Columns, tables[i].Caption)
+			}
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/recipe/maintable"
@@ -67,9 +68,10 @@ func ProfileConfig(profile study.Profile, read bool, baseline string) Config {
 	method := &c.Second
 	switch profile {
 	case study.Full:
-		c.EvaluateEvery = 10_000
+		c.EvaluateEvery, c.Linear, c.Dense = 10_000, evaluation.DefaultLinearProbe(), maintable.FullDense()
 		// The authors' schedules are at their ends, and would begin anew: rate, momentum and steps are the method's, so that the arms are alike; temperature
-		// and decay are what the authors end with. Heads are new, since files of encoders have none.
+		// and decay are what the authors end with. A full checkpoint gives both branches and the heads; with a file of an encoder heads are new. Views are the authors', with
+		// ten local crops beside the method's four.
 		c.Own.Batch, c.Own.Steps, c.Own.EpochSteps, c.Own.WarmupSteps = method.Batch, method.Steps, 1_281_167/method.Batch, method.WarmupSteps
 		c.Own.LearningRate, c.Own.FinalLearningRate = method.LearningRate, method.FinalLearningRate
 		c.Own.TargetMomentum, c.Own.FinalTargetMomentum = method.TargetMomentum, method.FinalTargetMomentum

@@ -1,8 +1,8 @@
 package extendedtraining
 
 import (
-	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -33,7 +33,7 @@ var arms = recipe.Cells[Config, maintable.Data]{
 		return s
 	},
 	Base:   func(r *run) (recipe.Data, recipe.Config) { return r.Data.Data, r.Cell.Config.Config.Config },
-	Record: func(r *run, t *recipe.Trainer) error { return record(r, t.Frozen, "online") },
+	Record: func(r *run, t *recipe.Trainer) error { return record(r, t.Frozen, "online branch") },
 }
 
 func newWorker(r *run) (study.Worker[Config, maintable.Data], error) {
@@ -81,8 +81,8 @@ func (w baseline) Close() {
 	w.trainer.Close()
 }
 
-// Run trains and measures a baseline, or continues it from the teacher of the start: as an encoder that is read from a file has one branch, all arms start
-// from the same one. The start itself is that teacher.
+// Run trains and measures a baseline, or continues it from the teacher of the start, from which the other arms start, too. The start itself is that teacher. A full
+// checkpoint of the authors lets the baseline go on as they would: with both branches and the heads.
 func (w baseline) Run(r *run) error {
 	c, seed, t, row := r.Cell.Config, uint64(r.Cell.Seed), w.trainer, rowOf(r.Cell)
 	skip := func(image datasets.Skipped) { r.Skip(image.File, image.Reason) }
@@ -105,6 +105,15 @@ func (w baseline) Run(r *run) error {
 		return err
 	}
 	frozen := w.frozen[branch]
+	how := map[sccore.Branch]string{sccore.Online: "online", sccore.Target: "target"}[branch] + " branch"
+	if row != rowStart && c.Weights != "" { // Also where the training resumes, so that records say it.
+		if err := begin(); err != nil {
+			return err
+		}
+		if how += ", " + newHeads; t.Continued() {
+			how = strings.Replace(how, newHeads, "heads and both branches of the file", 1)
+		}
+	}
 	if row == rowStart && c.Weights != "" {
 		if err := begin(); err != nil {
 			return err
@@ -125,7 +134,7 @@ func (w baseline) Run(r *run) error {
 			return err
 		}
 	}
-	return record(r, frozen, map[sccore.Branch]string{sccore.Online: "online", sccore.Target: "target"}[branch])
+	return record(r, frozen, how)
 }
 
 // anyPoint is what the curves of all arms have: those of baselines, and those of the method, whose points are sccore.StepMetrics.
@@ -185,8 +194,11 @@ func points(curve []selfdistillation.StepMetrics) (points []study.Point) {
 	return points
 }
 
-// record measures an encoder of a branch and records its numbers.
-func record(r *run, frozen *evaluation.FeatureExtractor, branch string) error {
+// newHeads is what records say of a baseline that begins with a file of an encoder.
+const newHeads = "new heads"
+
+// record measures an encoder and records its numbers. how says which one it is.
+func record(r *run, frozen *evaluation.FeatureExtractor, how string) error {
 	row, c := rowOf(r.Cell), r.Cell.Config
 	if !r.Wants(row) {
 		return nil
@@ -209,7 +221,7 @@ func record(r *run, frozen *evaluation.FeatureExtractor, branch string) error {
 	for i := range numbers {
 		n := &numbers[i]
 		n.Row, n.Column, n.Details, n.Curve = row, columnOf(baselineOf(r.Cell), n.Column), details, curve
-		n.Protocol += fmt.Sprintf(", %s branch", branch)
+		n.Protocol += ", " + how
 	}
 	return r.Record(numbers...)
 }

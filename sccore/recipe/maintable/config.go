@@ -23,6 +23,7 @@ type Config struct {
 	Linear evaluation.LinearProbe `json:"linear"` // Linear classification of [CLS] features.
 
 	Segmentation evaluation.SegmentationProbe `json:"segmentation,omitzero"` // Segments COCOStuff-27.
+	Dense        Dense                        `json:"dense,omitzero"`        // Measures dense features further; zero for no more than the table's columns.
 }
 
 // The columns of the paper's table.

@@ -18,6 +18,7 @@ import (
 type Data struct {
 	recipe.Data
 	measured []measured
+	dense    []measuring
 }
 
 // measured holds the labelled images of one dataset of the experiment main. Its identity, which records hold, covers the training images, too.
@@ -92,7 +93,10 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 		}
 		d.measured = append(d.measured, measured{identity, m})
 	}
-	return d, nil
+	if config.Dense != (Dense{}) {
+		err = d.openDense(o, config.Dense)
+	}
+	return d, err
 }
 
 // Numbers lists the numbers of a row that [Data.Measure] measures, without their values.
@@ -102,7 +106,7 @@ func (d Data) Numbers(row string) (numbers []study.Number) {
 			numbers = append(numbers, study.Number{Row: row, Column: column, Data: m.identity})
 		}
 	}
-	return append(numbers, d.RecallNumbers(row)...)
+	return slices.Concat(numbers, d.RecallNumbers(row), d.denseNumbers(row))
 }
 
 // Measure measures a frozen encoder: the columns of the table that the images have labels for.
@@ -121,5 +125,9 @@ func (d Data) Measure(ctx context.Context, e *evaluation.Encoder, config Config)
 		}
 	}
 	recall, err := d.MeasureRecall(ctx, e, config.Recall, config.Probe)
-	return append(numbers, recall...), err
+	if err != nil {
+		return nil, err
+	}
+	dense, err := d.measureDense(ctx, e)
+	return slices.Concat(numbers, recall, dense), err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ func evaluateVerb() *cobra.Command {
 			"semcon evaluate patches --weights runs/photos/encoder.safetensors --data data --classes background,cat,dog,person\n" +
 			"semcon evaluate overclustering --weights runs/photos/encoder.safetensors --data data --clusters 300\n" +
 			"semcon evaluate knn --weights dino_deitsmall16_pretrain.pth --data data --set k=10\n" +
+			"semcon evaluate linear-probe photos --weights runs/photos/encoder.safetensors\n" +
 			"semcon evaluate video --weights dino_deitsmall16_pretrain.pth --data data --images 5\n" +
 			"semcon evaluate spair --weights dino_deitsmall16_pretrain.pth --data data --size 448\n" +
 			"semcon evaluate lost --weights dino_deitsmall16_pretrain.pth --data data\n" +
@@ -69,6 +71,17 @@ func evaluationVerb(named evaluation.Named) *cobra.Command {
 		Use: named.Name, Short: strings.FieldsFunc(protocol, func(r rune) bool { return strings.ContainsRune(",;:", r) })[0], Long: protocol, Args: noNames,
 		Example: "semcon evaluate " + named.Name + " --weights dino_deitsmall16_pretrain.pth --data data",
 	}
+	labelled := slices.Contains(named.Datasets, evaluation.ImageNet)
+	if labelled {
+		cmd.Use, cmd.Args = named.Name+" [IMAGES…]", cobra.ArbitraryArgs
+		cmd.Long += ". It takes ImageNet of --data, or images in class folders: a folder with train and val, or test, each with a folder for every class, or the folders of " +
+			"classes, of which every fifth image tests. " + inputsHelp
+		cmd.Example = strings.Replace(cmd.Example, " --data data", " --data data\nsemcon evaluate "+named.Name+" photos --weights runs/photos/encoder.safetensors", 1)
+	}
+	if named.Name == "linear-classification" {
+		cmd.Aliases = []string{"linear-probe"}
+		cmd.Long += " On class folders it trains for as many epochs as show 30,000 images, unless --epochs says otherwise."
+	}
 	c, choice, flags := evaluationCall{Named: named}, addWeightFlags(cmd), cmd.Flags()
 	dataFlag(cmd, &c.source.Dir)
 	file := weightsFlag(cmd)
@@ -92,13 +105,18 @@ func evaluationVerb(named evaluation.Named) *cobra.Command {
 	flags.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that seeds all draws: of the memory, of crops, of the first centres; the images stay the same, so seeds do not measure the spread over images")
 	flags.StringArrayVar(&c.set, "set", nil, "`KEY=VALUE` of a setting of the evaluation; can be given several times. An unknown key lists all")
 	format := formatFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c.weights, c.format, c.source.Dataset = *file, *format, *dataset
+	cmd.RunE = func(cmd *cobra.Command, folders []string) error {
+		c.weights, c.format, c.source.Dataset, c.source.Folders = *file, *format, *dataset, folders
+		if _, err := os.Stat(filepath.Join(c.source.Dir, evaluation.ImageNet)); labelled && len(folders) == 0 && err != nil && c.source.Dir != "" {
+			if _, _, ok := evaluation.SplitFolders(c.source.Dir); ok { // As experiments take them.
+				c.source.Folders = []string{c.source.Dir}
+			}
+		}
 		switch {
 		case c.weights == "":
 			return noWeights()
-		case c.source.Dir == "":
-			return usagef("--data FOLDER is missing")
+		case c.source.Dir == "" && len(c.source.Folders) == 0:
+			return usagef("--data FOLDER is missing%s", map[bool]string{true: ", or class folders as arguments"}[labelled])
 		case c.size < 0 || c.size > 8192:
 			return usagef("--size %d is not between 1 and 8192", c.size)
 		case c.source.Images < 0:
@@ -149,6 +167,10 @@ func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitF
 		return usagef("--%s: %v", bad.Key, err)
 	}
 	must.M(err)
+	epochsGiven := slices.ContainsFunc(c.set, func(assignment string) bool { return strings.HasPrefix(assignment, "epochs=") })
+	if probe, ok := e.(*evaluation.LinearClassification); ok && len(c.source.Folders) > 0 && !epochsGiven { // One epoch of few images trains nothing.
+		probe.Epochs = max(probe.Epochs, probe.Images/d.Objects[0].Len())
+	}
 	batch := 16
 	if c.Single {
 		batch = 1

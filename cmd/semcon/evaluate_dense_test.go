@@ -92,3 +92,38 @@ func TestEvaluateDense(t *testing.T) {
 	}
 	wantLine(t, stderr, "--weights nowhere.pth: no such file or directory")
 }
+
+// TestEvaluateTakesClassFolders: a folder of classes, the folders of classes, and a folder of splits, by arguments or by --data.
+func TestEvaluateTakesClassFolders(t *testing.T) {
+	m := newMachine(t)
+	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
+	for i := range 12 {
+		class := []string{"cat", "dog"}[i%2]
+		for _, split := range []string{"photos", "split/train", "split/val"} {
+			if class == "cat" {
+				write(t, picture(t, 40, color.White), m.Checkout, "one", class, fmt.Sprintf("%02d.png", i))
+			}
+			write(t, picture(t, 40, color.RGBA{uint8(200 * (i % 2)), uint8(20 * i), 30, 255}), m.Checkout, split, class, fmt.Sprintf("%02d.png", i))
+		}
+	}
+	for _, args := range [][]string{
+		{"knn", "photos"}, {"linear-probe", "photos/cat", "photos/dog"}, {"linear-classification", "split"}, {"knn", "--data", "split"}, {"knn", "photos/*/*.png", "--set", "k=3"},
+	} {
+		stdout, stderr, status := outcome(t, onGo(semcon(t, m, append(append([]string{"evaluate"}, args...), "--weights", "tiny.safetensors", "--size", "32")...)))
+		if status != 0 || !strings.Contains(stdout, "; 2 classes\n") || !strings.Contains(stdout, "accuracy") {
+			t.Errorf("%v: exit status %d, said %q and %q", args, status, stdout, stderr)
+		}
+		if args[0] == "linear-probe" && !strings.Contains(stdout, "3000 epochs of batches of 256") {
+			t.Errorf("%v: %q", args, stdout)
+		}
+	}
+	for want, args := range map[string][]string{
+		"2 --data FOLDER is missing, or class folders as arguments": {"knn"}, "1 lies outside the class folders": {"knn", "photos/cat"},
+		"1 has one class, cat": {"knn", "one"},
+	} {
+		_, stderr, status := outcome(t, onGo(semcon(t, m, append(append([]string{"evaluate"}, args...), "--weights", "tiny.safetensors")...)))
+		if code, text, _ := strings.Cut(want, " "); fmt.Sprint(status) != code || !strings.Contains(stderr, text) {
+			t.Errorf("%v: exit status %d, %q, want %q", args, status, stderr, want)
+		}
+	}
+}

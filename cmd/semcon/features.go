@@ -55,7 +55,8 @@ func (c featureCall) names() (names []string) {
 
 func featuresVerb() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "features FOLDER|LIST|-", Short: "compute the features of images with a transformer",
+		Use: "features IMAGES…", Short: "compute the features of images with a transformer",
+		Long: "Compute the features of images with a transformer. " + inputsHelp + " A .safetensors with a tensor \"images\", [count, height, width, 3], has standardised ones.",
 		Example: "semcon features photos --weights dino_deitsmall16_pretrain.pth --out features.npy\n" +
 			"semcon features photos --weights weights/dino-s16.safetensors --size 448 --patches --out features.safetensors\n" +
 			"find photos -name '*.jpg' | semcon features - --weights weights/dino-s16.safetensors --layer 9,12 --patches --crop-mode whole --out maps.safetensors",
@@ -78,8 +79,8 @@ func featuresVerb() *cobra.Command {
 		}
 		extension, tensors := filepath.Ext(c.out), c.names()
 		switch {
-		case len(names) != 1:
-			return usagef("want one folder of images, one list of them, - for a list on standard input, or one .safetensors of standardised images, got %s", listed(names))
+		case len(names) == 0:
+			return usagef("want at least one image: files, folders, patterns or lists, or one .safetensors of standardised images")
 		case *file == "":
 			return noWeights()
 		case extension != ".npy" && extension != ".safetensors":
@@ -97,13 +98,13 @@ func featuresVerb() *cobra.Command {
 		must.M(locateFlag(cmd, "weights", file))
 		c.vit = must.M1(choice.open(*file))
 		must.M(preprocess(&c.vit))
-		return c.run(cmd.Context(), names[0], *file)
+		return c.run(cmd.Context(), names, *file)
 	}
 	return cmd
 }
 
-// run computes the features of the images at from with the weights in a file, and writes them.
-func (c featureCall) run(ctx context.Context, from, file string) error {
+// run computes the features of images with the weights in a file, and writes them.
+func (c featureCall) run(ctx context.Context, inputs []string, file string) error {
 	patch, whole := c.vit.ViT.PatchSize, c.vit.preprocessing.CropMode == datasets.WholeImage
 	if whole && c.outputs.Patches && filepath.Ext(c.out) == ".npy" {
 		return usagef("--out %s: maps of whole images have several sizes; want a .safetensors", c.out)
@@ -112,12 +113,12 @@ func (c featureCall) run(ctx context.Context, from, file string) error {
 		return usagef("--layer: %v", err)
 	}
 	described := c.vit.preprocessing.Describe(c.vit.size)
-	if filepath.Ext(from) == ".safetensors" {
+	if standardised(inputs) {
 		described = "standardised images"
 	} else if !whole && c.vit.size%patch != 0 {
 		return usagef("--size: images of %d×%d pixels cannot be split into the transformer's patches of %d", c.vit.size, c.vit.size, patch)
 	}
-	images := must.M1(openImages(from, c.vit))
+	images := must.M1(openImages(inputs, c.vit))
 	engine := must.M1(openEngine())
 	store := must.M1(evaluation.OpenFeatureStore(c.out+".partial", map[string]any{
 		"weights": must.M1(digestOf(file)), "transformer": fmt.Sprintf("%+v", c.vit.ViT), "prefix": c.vit.Prefix, "ignore": c.vit.Ignore, "images": images.identity,
@@ -138,7 +139,7 @@ func (c featureCall) run(ctx context.Context, from, file string) error {
 		fmt.Fprintf(os.Stderr, "skipped %s\n", why)
 	}
 	if len(rows) == 0 {
-		return errors.Join(fmt.Errorf("none of the images in %s can be read: %s", from, skipped[0]), store.Remove())
+		return errors.Join(fmt.Errorf("none of the images in %s can be read: %s", strings.Join(inputs, ", "), skipped[0]), store.Remove())
 	}
 	if len(skipped) > 0 {
 		fmt.Fprintf(os.Stderr, "skipped %d of %s\n", len(skipped), plural.Count(len(skipped)+len(rows), "image"))

@@ -1,22 +1,19 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/panics"
-	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/weights"
@@ -29,36 +26,20 @@ type imageList struct {
 	read     func(i int) (evaluation.Image, error)
 }
 
-// openImages opens a folder of images, a file that lists the paths of images, "-" for such a list on standard input, or a .safetensors with a tensor
-// "images", [count, height, width, 3], of standardised images.
-func openImages(from string, v vitFile) (list imageList, err error) {
-	if filepath.Ext(from) == ".safetensors" {
-		return openStandardised(from)
+// openImages opens the images that inputs name, or a .safetensors with a tensor "images", [count, height, width, 3], of standardised images. The images of a
+// single folder are named below it.
+func openImages(inputs []string, v vitFile) (list imageList, err error) {
+	if standardised(inputs) {
+		return openStandardised(inputs[0])
 	}
-	var paths []string
-	if info, err := os.Stat(from); from == "-" || err == nil && info.Mode().IsRegular() {
-		lines, name := os.Stdin, "standard input"
-		if from != "-" {
-			if lines, err = os.Open(from); err != nil {
-				return list, err
-			}
-			defer lines.Close()
-			name = from
-		}
-		if list.names, err = readPaths(lines); err != nil {
-			return list, fmt.Errorf("%s: %w", name, err)
-		}
-		paths = list.names
-	} else {
-		folder, err := datasets.OpenImageFolder(from)
-		if err != nil {
-			return list, err
-		}
-		for _, s := range folder.Skipped {
-			fmt.Fprintf(os.Stderr, "ignored %s: %s\n", s.File, s.Reason)
-		}
-		for i := range folder.Len() {
-			list.names, paths = append(list.names, folder.File(i)), append(paths, filepath.Join(from, filepath.FromSlash(folder.File(i))))
+	paths, err := findImages(inputs)
+	if err != nil {
+		return list, err
+	}
+	list.names = slices.Clone(paths)
+	if info, err := os.Stat(inputs[0]); len(inputs) == 1 && err == nil && info.IsDir() {
+		for i := range paths {
+			list.names[i] = strings.TrimPrefix(paths[i], filepath.Clean(inputs[0])+string(filepath.Separator))
 		}
 	}
 	digest := sha256.New()
@@ -74,33 +55,9 @@ func openImages(from string, v vitFile) (list imageList, err error) {
 	return list, nil
 }
 
-// maxListed bounds the number of images in a list, and maxPath the length of a line.
-const maxListed, maxPath = 1 << 25, 1 << 12
-
-// readPaths reads paths, one a line. Empty lines do not count.
-func readPaths(r io.Reader) (paths []string, err error) {
-	const want = "want a list of the paths of images, one a line"
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxPath)
-	for lines.Scan() {
-		path := strings.TrimPrefix(strings.TrimSuffix(lines.Text(), "\r"), "\ufeff") // Windows writes a mark of byte order.
-		if path == "" {
-			continue
-		}
-		if paths = append(paths, path); len(paths) > maxListed {
-			return nil, fmt.Errorf("lists more than %d images", maxListed)
-		}
-		if strings.ContainsRune(path, 0) {
-			return nil, fmt.Errorf("line %d is not a path: %s", len(paths), want)
-		}
-	}
-	if lines.Err() != nil {
-		return nil, fmt.Errorf("line %d: %w: %s", len(paths)+1, lines.Err(), want)
-	}
-	if len(paths) == 0 {
-		return nil, errors.New("lists no images")
-	}
-	return paths, nil
+// standardised reports whether the inputs are one file of images that need no preprocessing.
+func standardised(inputs []string) bool {
+	return len(inputs) == 1 && filepath.Ext(inputs[0]) == ".safetensors"
 }
 
 func openStandardised(path string) (list imageList, err error) {

@@ -210,19 +210,19 @@ func TestFeaturesBeginAnewOrRefuse(t *testing.T) {
 		t.Error("features that are not finite are written")
 	}
 	for want, args := range map[string][]string{
-		"no block 4, only 1 to 3":              {"photos", "--layer", "4"},
-		`"two" cannot be read`:                 {"photos", "--layer", "1,two"},
-		"block 2 is there twice":               {"photos", "--layer", "2,2"},
-		"not layer1.class and layer2.class":    {"photos", "--layer", "1,2"},
-		"nothing to compute":                   {"photos", "--class=false"},
-		"--resolution 5":                       {"photos", "--resolution", "5"},
-		"--crop 2 is not":                      {"photos", "--crop", "2"},
-		`--crop-mode "tight"`:                  {"photos", "--crop-mode", "tight"},
-		"maps of whole images have several":    {"photos", "--class=false", "--patches", "--crop-mode", "whole"},
-		"--mean: want three numbers":           {"photos", "--mean", "1,2"},
-		`--std "1,2,x": "x" cannot be read`:    {"photos", "--std", "1,2,x"},
-		"--resize -3":                          {"photos", "--resize", "-3"},
-		"want one folder of images, one list ": {},
+		"no block 4, only 1 to 3":           {"photos", "--layer", "4"},
+		`"two" cannot be read`:              {"photos", "--layer", "1,two"},
+		"block 2 is there twice":            {"photos", "--layer", "2,2"},
+		"not layer1.class and layer2.class": {"photos", "--layer", "1,2"},
+		"nothing to compute":                {"photos", "--class=false"},
+		"--resolution 5":                    {"photos", "--resolution", "5"},
+		"--crop 2 is not":                   {"photos", "--crop", "2"},
+		`--crop-mode "tight"`:               {"photos", "--crop-mode", "tight"},
+		"maps of whole images have several": {"photos", "--class=false", "--patches", "--crop-mode", "whole"},
+		"--mean: want three numbers":        {"photos", "--mean", "1,2"},
+		`--std "1,2,x": "x" cannot be read`: {"photos", "--std", "1,2,x"},
+		"--resize -3":                       {"photos", "--resize", "-3"},
+		"want at least one image: files, folders, patterns or lists": {},
 	} {
 		_, stderr, status := outcome(t, onGo(semcon(t, m, append([]string{"features", "--weights", "tiny.safetensors"}, args...)...)))
 		if status != 2 || !strings.Contains(stderr, want) {

@@ -32,28 +32,56 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// requireImages returns an error if the arguments of a verb have no image, or its flag no file of weights.
-func requireImages(paths []string, file string, missing error) error {
-	switch {
-	case len(paths) == 0:
-		return usagef("want at least one image")
-	case file == "":
-		return missing
+// inputsHelp says what a verb takes as images.
+const inputsHelp = "Images are files, folders, patterns such as 'photos/*.jpg', and lists: files with the path of an image in each line, or - for such a list on standard input."
+
+// imagesWith is [findImages] of a verb with a flag of weights, without which the error is missing.
+func imagesWith(file string, missing error, inputs []string) ([]string, error) {
+	if len(inputs) > 0 && file == "" {
+		return nil, missing
 	}
-	return nil
+	return findImages(inputs)
+}
+
+// findImages returns the paths of the images that the arguments of a verb name, and says which files are ignored.
+func findImages(inputs []string) ([]string, error) {
+	if len(inputs) == 0 {
+		return nil, usagef("want at least one image: files, folders, patterns or lists")
+	}
+	paths, skipped, err := datasets.FindImages(inputs...)
+	for _, s := range skipped {
+		fmt.Fprintf(os.Stderr, "ignored %s: %s\n", s.File, s.Reason)
+	}
+	return paths, err
+}
+
+// drawnAtOnce bounds how many images of folders, patterns and lists are drawn in one picture.
+const drawnAtOnce = 16
+
+// fewImages takes some of many images, evenly spread, and says so.
+func fewImages(paths []string, inputs int) (some []string) {
+	if len(paths) <= max(inputs, drawnAtOnce) {
+		return paths
+	}
+	for _, i := range datasets.Spread(len(paths), drawnAtOnce) {
+		some = append(some, paths[i])
+	}
+	fmt.Fprintf(os.Stderr, "draws %d of the %d images, evenly spread; name images to choose\n", len(some), len(paths))
+	return some
 }
 
 func showVerb() *cobra.Command {
 	c := &cobra.Command{
-		Use: "show IMAGE…", Short: "draw what weights see in images: principal components, nearest patches, attention of [CLS]",
-		Example: "semcon show dog.jpg park.jpg --weights runs/photos/encoder.safetensors --out pictures\nsemcon show dog.jpg --weights facebook/dino-vits16 --point 0.5,0.3",
+		Use: "show IMAGES…", Short: "draw what weights see in images: principal components, nearest patches, attention of [CLS]",
+		Long:    "Draw what weights see in images: principal components, nearest patches, attention of [CLS]. " + inputsHelp,
+		Example: "semcon show photos --weights runs/photos/encoder.safetensors --out pictures\nsemcon show dog.jpg --weights facebook/dino-vits16 --point 0.5,0.3",
 	}
 	file := weightsFlag(c)
 	out := c.Flags().String("out", "pictures", "`FOLDER` for the pictures, .svg and .png")
 	size := c.Flags().Int("size", 0, "`PIXELS` of the height and width that images are cropped to; by default 224 or the nearest that the patches fit")
 	places := c.Flags().StringArray("point", nil, "also draw where patches are like the one at `X,Y` of the first image, in shares of its width and height: 0.5,0.5 is the middle; may be repeated")
-	c.RunE = func(c *cobra.Command, paths []string) error {
-		must.M(requireImages(paths, *file, noWeights()))
+	c.RunE = func(c *cobra.Command, inputs []string) error {
+		paths := fewImages(must.M1(imagesWith(*file, noWeights(), inputs)), len(inputs))
 		var points []features.Point
 		for _, text := range *places {
 			var at features.Point
@@ -83,7 +111,8 @@ func showVerb() *cobra.Command {
 
 func attentionVerb() *cobra.Command {
 	c := &cobra.Command{
-		Use: "attention IMAGE…", Short: "draw what a transformer's heads and its filter attend to",
+		Use: "attention IMAGES…", Short: "draw what a transformer's heads and its filter attend to",
+		Long: "Draw what a transformer's heads and its filter attend to. " + inputsHelp,
 		Example: "semcon attention cat.jpg street.png --weights dino_deitsmall16_pretrain.pth --out attention.png\n" +
 			"semcon attention cat.jpg --weights out/pretrain/cells/synthetic/seed0-…/second/online.safetensors --self 0 --cross 0 --out attention.svg",
 	}
@@ -93,8 +122,8 @@ func attentionVerb() *cobra.Command {
 	maps := features.AttentionMaps{}
 	c.Flags().IntVar(&maps.Heads, "self", 3, "`NUMBER` of self-attention maps, those of the first heads of [CLS]; 0 for all")
 	c.Flags().IntVar(&maps.Filter, "cross", 3, "`NUMBER` of cross-attention maps of the filter, those that vary most; 0 for all")
-	c.RunE = func(c *cobra.Command, paths []string) error {
-		must.M(requireImages(paths, *file, noWeights()))
+	c.RunE = func(c *cobra.Command, inputs []string) error {
+		paths := fewImages(must.M1(imagesWith(*file, noWeights(), inputs)), len(inputs))
 		if maps.Heads < 0 || maps.Filter < 0 {
 			return usagef("--self %d, --cross %d: want numbers from 0", maps.Heads, maps.Filter)
 		}
@@ -130,13 +159,14 @@ var errNoModel = usagef("--weights FILE is missing")
 
 func segmentVerb() *cobra.Command {
 	c := &cobra.Command{
-		Use: "segment IMAGE…", Short: "draw the classes of images' pixels with a fine-tuned model",
+		Use: "segment IMAGES…", Short: "draw the classes of images' pixels with a fine-tuned model",
+		Long:    "Draw the classes of images' pixels with a fine-tuned model. " + inputsHelp,
 		Example: "semcon segment street.jpg park.png --weights out/fine-tune/cells/synthetic/second/upernet/seed0-…/model.safetensors --out masks",
 	}
 	file := c.Flags().String("weights", "", "`FILE` of a fine-tuned model, as \"semcon run fine-tune\" leaves it")
 	out := c.Flags().String("out", "masks", "`FOLDER` for the pictures: NAME_mask.png holds the classes, NAME_overlay.png shows them on the image")
-	c.RunE = func(c *cobra.Command, paths []string) error {
-		must.M(requireImages(paths, *file, errNoModel))
+	c.RunE = func(c *cobra.Command, inputs []string) error {
+		paths := must.M1(imagesWith(*file, errNoModel, inputs))
 		stems := must.M1(stemsOf(paths, "_mask.png"))
 		must.M(requireWritable("out", *out))
 		model := must.M1(finetune.OpenSegmentationModel(must.M1(backend.Open()), *file))
@@ -222,15 +252,16 @@ const resultsName = "results.json"
 
 func detectVerb() *cobra.Command {
 	c := &cobra.Command{
-		Use: "detect IMAGE…", Short: "find the objects in images with a fine-tuned detector: pictures with boxes and masks, and COCO's result file",
+		Use: "detect IMAGES…", Short: "find the objects in images with a fine-tuned detector: pictures with boxes and masks, and COCO's result file",
+		Long:    "Find the objects in images with a fine-tuned detector: pictures with boxes and masks, and COCO's result file. " + inputsHelp,
 		Example: "semcon detect street.jpg park.png --weights out/detection/cells/synthetic/second/seed0-…/model.safetensors --out detections",
 	}
 	file := c.Flags().String("weights", "", "`FILE` of a fine-tuned detector, as \"semcon run detection\" leaves it")
 	out := c.Flags().String("out", "detections", "`FOLDER` for the pictures, NAME_objects.png, and for "+resultsName+", COCO's format: image_id is the number in the "+
 		"image's name, as in COCO, or, if a name is not a number, the image's place in the call, from 1")
 	score := c.Flags().Float64("score", 0.5, "lowest `SCORE`, from 0 to 1, of the objects that are drawn and counted; "+resultsName+" has all above 0.05")
-	c.RunE = func(c *cobra.Command, paths []string) error {
-		must.M(requireImages(paths, *file, errNoModel))
+	c.RunE = func(c *cobra.Command, inputs []string) error {
+		paths := must.M1(imagesWith(*file, errNoModel, inputs))
 		if !(*score >= 0 && *score <= 1) {
 			return usagef("--score %g is not between 0 and 1", *score)
 		}

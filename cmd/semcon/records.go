@@ -155,10 +155,10 @@ func claimsVerb() *cobra.Command {
 func compareVerb() *cobra.Command {
 	c := &cobra.Command{
 		Use: "compare RUN RUN", Short: "compare two runs: settings that differ, curves, and differences of their numbers paired by seed",
-		Example: "semcon compare ablation/line2 ablation/line5\nsemcon compare out/pretrain other/pretrain --to compared.html\n" +
+		Example: "semcon compare ablation/line2 ablation/line5\nsemcon compare out/pretrain other/pretrain --to compared.html\nsemcon compare runs/photos runs/longer\n" +
 			"semcon compare noise-tolerance/cotap/flipped0.2@3f2a noise-tolerance/cotap/flipped0.2@91bc",
 	}
-	o := recordFlags(c, "of the runs", "of the records of runs that are named as EXPERIMENT/CELL; a run may also be the path of an experiment's folder")
+	o := recordFlags(c, "of the runs", "of the records of runs that are named as EXPERIMENT/CELL; a run may also be the path of an experiment's folder, or the folder of a training by semcon train")
 	to := c.Flags().String("to", "", "`FILE` of a page with the comparison and its curves; .html")
 	c.RunE = func(_ *cobra.Command, runs []string) error {
 		if len(runs) != 2 {

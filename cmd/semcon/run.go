@@ -25,7 +25,8 @@ import (
 
 func trainVerb() *cobra.Command {
 	c := &cobra.Command{
-		Use: "train FOLDER", Short: "train on a folder of your own images, from weights of yours or of others",
+		Use: "train IMAGES…", Short: "train on your own images, from weights of yours or of others",
+		Long: "Train on your own images, from weights of yours or of others. " + inputsHelp,
 		Example: "semcon train photos --init dino_deitsmall16_pretrain.pth --out runs/photos\n" +
 			"semcon train streets --objects products --init model.safetensors --out runs/both\n" +
 			"semcon train photos --profile smoke --out runs/try",
@@ -33,7 +34,7 @@ func trainVerb() *cobra.Command {
 	}
 	o, flags := ownimages.Options{}, c.Flags()
 	flags.StringVar(&o.Start.Init, "init", "", "`WEIGHTS` to start from: a file, .pth or .safetensors, a folder with one, or a name of the Hugging Face Hub; without it random weights of vit-tiny")
-	flags.StringVar(&o.Folders.Objects, "objects", "", "`FOLDER` of images that show one object each; those of the first folder then count as scenes")
+	flags.StringVar(&o.Folders.Objects, "objects", "", "`IMAGES` that show one object each: a folder, a pattern or a list; the others then count as scenes")
 	flags.StringVar(&o.Out, "out", "", "`FOLDER` for the encoder, its curves and report.html; by default out/train/ and the name of the images' folder")
 	profile := choiceFlag(c, "profile", "`PROFILE`: full, or smoke, which shows in a minute that it works", "full", "smoke")
 	flags.Uint64Var(&o.Seed, "seed", 0, "`NUMBER` that seeds all random draws")
@@ -41,12 +42,16 @@ func trainVerb() *cobra.Command {
 	flags.StringArrayVar(&o.Start.Set, "set", nil, "change a setting: `KEY=VALUE`, such as rate=1e-5, steps=2000, batch=64 or encoder=vit-s16; may be repeated")
 	devices := trainingFlags(c, &o.Folders.Cache, &o.CheckpointEvery)
 	c.RunE = func(c *cobra.Command, names []string) error {
-		if len(names) != 1 {
-			return usagef("want one folder of images, got %s", listed(names))
+		if len(names) == 0 {
+			return usagef("want at least one image: files, folders, patterns or lists")
 		}
-		o.Folders.Images, o.Start.Smoke = names[0], *profile == "smoke"
+		o.Folders.Images, o.Start.Smoke = names, *profile == "smoke"
 		if o.Out == "" {
-			o.Out = filepath.Join("out", "train", filepath.Base(must.M1(filepath.Abs(names[0]))))
+			folder := must.M1(filepath.Abs(names[0]))
+			if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+				folder = filepath.Dir(folder)
+			}
+			o.Out = filepath.Join("out", "train", filepath.Base(folder))
 		}
 		if o.Start.Init != "" {
 			must.M(locateFlag(c, "init", &o.Start.Init))

@@ -93,7 +93,7 @@ func TestTrainAndShowErrors(t *testing.T) {
 		status int
 		stderr string
 	}{
-		{"train", 2, "want one folder of images, got none"},
+		{"train", 2, "want at least one image: files, folders, patterns or lists"},
 		{"train nowhere", 1, "nowhere: no such file or directory"},
 		{"train empty", 1, "empty: contains no .jpg, .jpeg or .png file"},
 		{"train one", 1, "one: contains 1 image, training needs 8"},
@@ -101,6 +101,7 @@ func TestTrainAndShowErrors(t *testing.T) {
 		{"train one --init nowhere.pth", 1, "--init nowhere.pth: no such file or directory"},
 		{"train one --set speed=1", 1, `no key "speed"`},
 		{"train one --init pointer.safetensors", 1, "pointer.safetensors: is a Git LFS pointer"},
+		{"train none*", 1, "none*: no such file or directory"},
 		{"show", 2, "want at least one image"},
 		{"show broken.png", 2, "--weights FILE is missing"},
 		{"train many --set batch=16", 1, "batch 16 would show images twice with the same views: there are 9 images to train on; --set batch=8 fits"},

@@ -7,14 +7,17 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/janpfeifer/gonb/gonbui"
 	"github.com/janpfeifer/gonb/gonbui/protocol"
 	"github.com/janpfeifer/must"
+	"github.com/janpfeifer/must"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 // Show shows figures and tables, one below the other. Each of all is a [figures.Figure], something with an HTML method such as [figures.Table], or a slice of
@@ -58,6 +61,25 @@ func content(shown any) map[protocol.MIMEType]any {
 	}
 	must.M(fmt.Errorf("a %T is neither a figure nor a table", shown))
 	return nil
+}
+
+// Records shows the numbers of all records under [Out] as a table, or those of the named experiments: the columns of "semcon records". It returns them.
+func Records(experiments ...string) (all []study.Quantity) {
+	files := must.M1(filepath.Glob(filepath.Join(Out(), "*", study.RunsFile)))
+	table := figures.Grid{Sections: make([]figures.Section, 1)}
+	for _, name := range study.QuantityNames() {
+		table.Columns = append(table.Columns, figures.Column{Title: name, Align: "left"})
+	}
+	for _, file := range files {
+		if folder := filepath.Dir(file); len(experiments) == 0 || slices.Contains(experiments, filepath.Base(folder)) {
+			all = append(all, study.Quantities(must.M1(study.Records(folder)))...)
+		}
+	}
+	for _, q := range all {
+		table.Sections[0].Rows = append(table.Sections[0].Rows, figures.GridRow{Cells: figures.Plain(q.Texts()...)})
+	}
+	Show(table)
+	return all
 }
 
 func page(html string) map[protocol.MIMEType]any {

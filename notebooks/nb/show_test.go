@@ -1,6 +1,8 @@
 package nb
 
 import (
+	"encoding/json"
+	"fmt"
 	"image"
 	"os"
 	"path/filepath"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/janpfeifer/gonb/gonbui/protocol"
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 // draw is a cell that shows tables and figures.
@@ -20,22 +23,29 @@ func draw() {
 	Keep("somewhere/loss", curves)
 	Show(figures.ImageGrid{Images: [][]image.Image{{image.NewRGBA(image.Rect(0, 0, 8, 8))}}})
 	display.Show(curves)
+	if all := Records("lines"); len(all) != 1 || len(Records("others")) != 0 {
+		panic(fmt.Sprint(all))
+	}
 	Show("a sentence")
 }
 
 func TestShowDrawsFiguresAndTables(t *testing.T) {
 	t.Setenv("SEMCON_OUT", t.TempDir())
+	record := study.Record{Experiment: "lines", Cell: "line/seed0", Row: "line", Column: "mIoU", Profile: study.Smoke, ConfigHash: "abc", Data: "scenes", Metric: "mIoU", Value: 2.5, Config: json.RawMessage("{}")}
+	if err := record.Append(study.Folder(os.Getenv("SEMCON_OUT"), "lines")); err != nil {
+		t.Fatal(err)
+	}
 	sent, stderr, _ := listenTo(t, "draws", nil)
 	if stderr != "error: a string is neither a figure nor a table\n" && !strings.HasPrefix(stderr, "error: a string is neither a figure nor a table\n\t") {
 		t.Errorf("said %q", stderr)
 	}
-	if len(sent) != 5 {
+	if len(sent) != 7 || !strings.Contains(sent[5].Data[protocol.MIMETextHTML].(string), ">2.5<") {
 		t.Fatalf("%d outputs", len(sent))
 	}
 	if html := sent[0].Data[protocol.MIMETextHTML].(string); strings.Count(html, "<table") != 2 {
 		t.Errorf("two tables are %s", html)
 	}
-	for i, want := range []struct{ html, svg, png bool }{{html: true}, {html: true}, {svg: true, png: true}, {png: true}, {svg: true, png: true}} {
+	for i, want := range []struct{ html, svg, png bool }{{html: true}, {html: true}, {svg: true, png: true}, {png: true}, {svg: true, png: true}, {html: true}, {html: true}} {
 		_, html := sent[i].Data[protocol.MIMETextHTML]
 		_, svg := sent[i].Data[protocol.MIMEImageSVG]
 		_, png := sent[i].Data[protocol.MIMEImagePNG]

@@ -117,11 +117,11 @@ func (l *listing) add(tree fs.FS, folder string, above ...fs.FileInfo) error {
 			}
 		case !info.Mode().IsRegular():
 			skip("is not a regular file")
-		case slices.Contains([]string{".jpg", ".jpeg", ".png"}, strings.ToLower(path.Ext(name))):
+		case isImageName(name):
 			l.images = append(l.images, name)
 			l.bytes = append(l.bytes, info.Size())
 		default:
-			l.others = append(l.others, Skipped{name, "is neither .jpg, .jpeg nor .png"})
+			l.others = append(l.others, Skipped{name, notImage})
 		}
 	}
 	return nil

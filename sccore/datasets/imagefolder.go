@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"hash"
 	"hash/crc32"
 	"io/fs"
 	"os"
@@ -55,8 +56,13 @@ func OpenImageFolder(dir string) (*ImageFolder, error) {
 	for i, file := range found.images {
 		fmt.Fprintf(digest, "%q %d\n", file, found.bytes[i])
 	}
-	p.Identity = fmt.Sprintf("folder %s: %d files, sha256 of names and sizes %x", p.Name, p.Len(), digest.Sum(nil)[:8])
+	p.identify(digest)
 	return p, nil
+}
+
+// identify sets the identity by a digest of the files' paths and sizes.
+func (p *ImageFolder) identify(digest hash.Hash) {
+	p.Identity = fmt.Sprintf("folder %s: %d files, sha256 of names and sizes %x", p.Name, p.Len(), digest.Sum(nil)[:8])
 }
 
 // Len returns the number of images.
@@ -111,11 +117,20 @@ func (p *ImageFolder) Labels() (labels []int32, names []string, err error) {
 	if names, err = (&listing{images: p.files}).classes(""); err != nil {
 		return nil, nil, fmt.Errorf("image folder %s: %w", p.Name, err)
 	}
+	labels, err = p.LabelsOf(names)
+	return labels, names, err
+}
+
+// LabelsOf returns the label of each image by sorted names of classes, such as those of the images that train. An image of no such class is an error.
+func (p *ImageFolder) LabelsOf(classes []string) (labels []int32, err error) {
 	for _, file := range p.files {
-		label, _ := slices.BinarySearch(names, classOfFile(file))
+		label, known := slices.BinarySearch(classes, classOfFile(file))
+		if !known {
+			return nil, fmt.Errorf("image folder %s: %s: is of no class that trains", p.Name, file)
+		}
 		labels = append(labels, int32(label))
 	}
-	return labels, names, nil
+	return labels, nil
 }
 
 // Skip names image i, which could not be read because of err, as records and warnings do: below the folder's name.

@@ -3,11 +3,13 @@ package evaluation
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/knn"
@@ -111,6 +113,9 @@ func (s Source) Labelled() (d Data, err error) {
 		}
 		return d, nil
 	}
+	if len(s.Folders) > 0 {
+		return s.classFolders()
+	}
 	var identities [2]string
 	var classes [2][]string
 	for i, split := range []datasets.Split{datasets.Train, datasets.Test} {
@@ -132,10 +137,62 @@ func (s Source) Labelled() (d Data, err error) {
 	if !slices.Equal(classes[0], classes[1]) {
 		return d, fmt.Errorf("%s: train and val have different classes", filepath.Join(s.Dir, "imagenet"))
 	}
-	if s.Images > 0 {
-		d = d.Sample(s.Images)
+	return d.Sample(s.Images), nil
+}
+
+// heldOut is one over the share of images that test, where class folders have no split of their own.
+const heldOut = 5
+
+// classFolders opens class folders: those in the folders train and test, or train and val, of a single folder, or else all, of which every fifth image tests.
+func (s Source) classFolders() (d Data, err error) {
+	var parts [2]*datasets.ImageFolder
+	if train, test, ok := SplitFolders(s.Folders...); ok {
+		for i, folder := range []string{train, test} {
+			if parts[i], err = datasets.OpenImageFolder(folder); err != nil {
+				return d, err
+			}
+		}
+	} else {
+		all, err := datasets.OpenImages(s.Folders...)
+		if err != nil {
+			return d, err
+		}
+		if all.Len() < heldOut {
+			return d, fmt.Errorf("image folder %s: contains %s, of which one in %d tests", all.Name, plural.Count(all.Len(), "image"), heldOut)
+		}
+		parts[0], parts[1] = all.HoldOut(all.Len() / heldOut)
 	}
-	return d, nil
+	var classes []string
+	if d.Labels[0], classes, err = parts[0].Labels(); err != nil {
+		return d, err
+	}
+	if len(classes) < 2 {
+		return d, fmt.Errorf("image folder %s: has one class, %s, which leaves nothing to tell apart", parts[0].Name, classes[0])
+	}
+	if d.Labels[1], err = parts[1].LabelsOf(classes); err != nil {
+		return d, err
+	}
+	for i, part := range parts {
+		d.Objects[i] = LabelledPictures{ImageFolder: part}
+	}
+	d.Name, d.Classes = fmt.Sprintf("%s (%d classes)", filepath.Base(s.Folders[0]), len(classes)), len(classes)
+	d.ID = fmt.Sprintf("%s; test: %s; %d classes", parts[0].Identity, parts[1].Identity, len(classes))
+	return d.Sample(s.Images), nil
+}
+
+// SplitFolders returns the folders of training and of test images of a single folder that has them: train, and test or val.
+func SplitFolders(folders ...string) (train, test string, ok bool) {
+	is := func(folder string) bool {
+		info, err := os.Stat(folder)
+		return err == nil && info.IsDir()
+	}
+	train = filepath.Join(folders[0], "train")
+	for _, name := range []string{"test", "val"} {
+		if test = filepath.Join(folders[0], name); len(folders) == 1 && is(train) && is(test) {
+			return train, test, true
+		}
+	}
+	return "", "", false
 }
 
 // addObjects adds a drawn set of objects: the first of a pair trains, the second tests.

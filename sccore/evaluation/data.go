@@ -14,12 +14,13 @@ const Synthetic = "synthetic"
 
 // Source says where the images of an evaluation come from.
 type Source struct {
-	Dir, Dataset string // A data folder and the name of a dataset in it, or Synthetic.
-	Classes      string // The only classes that count, with commas between them; empty for all.
-	Images       int    // Images per split: drawn, or evenly spread over a dataset's, of which 0 takes all.
-	Size         int    // Height and width of drawn images in pixels.
-	Frames       int    // Frames of drawn videos.
-	Seed         int    // Draws synthetic images. Their sets are not those that encoders are trained on.
+	Dir, Dataset string   // A data folder and the name of a dataset in it, or Synthetic.
+	Folders      []string // Class folders in the place of a dataset with one label an image, as [datasets.OpenImages] takes them.
+	Classes      string   // The only classes that count, with commas between them; empty for all.
+	Images       int      // Images per split: drawn, or evenly spread over a dataset's, of which 0 takes all.
+	Size         int      // Height and width of drawn images in pixels.
+	Frames       int      // Frames of drawn videos.
+	Seed         int      // Draws synthetic images. Their sets are not those that encoders are trained on.
 }
 
 // Data are the images of an evaluation, of the kinds that it needs. In pairs, the first train and the second test.

@@ -34,9 +34,12 @@ const (
 	smokeImages = 64
 )
 
-// Folders names the images to train on. Objects may be empty: each image then serves as object and as scene. Cache, if not empty, keeps the images as they
-// are read, decoded and shrunk: see [datasets.Cache].
-type Folders struct{ Images, Objects, Cache string }
+// Folders names the images to train on, as [datasets.FindImages] takes them. Objects may be empty: each image then serves as object and as scene. Cache, if not
+// empty, is a folder that keeps the images as they are read, decoded and shrunk: see [datasets.Cache].
+type Folders struct {
+	Images         []string
+	Objects, Cache string
+}
 
 // Images are the training images of folders, and those that diagnostics measure.
 type Images struct {
@@ -85,7 +88,7 @@ func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line s
 			return nil, err
 		}
 	}
-	images, held, split, err := im.open(f.Images, cache, smoke)
+	images, held, split, err := im.open(cache, smoke, f.Images...)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +96,7 @@ func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line s
 	im.Count, im.Identity, im.Summary = images.Len(), images.Identity, split
 	classed, heldClassed := images, held
 	if f.Objects != "" {
-		objects, heldObjects, splitObjects, err := im.open(f.Objects, cache, smoke)
+		objects, heldObjects, splitObjects, err := im.open(cache, smoke, f.Objects)
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +111,7 @@ func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line s
 	}
 	if im.held.Len() < leastHeld {
 		return nil, fmt.Errorf("image folder %s: %d of the %d images held out for gauges can be read, want %d at least; the first that cannot: %s",
-			f.Images, im.held.Len(), held.Len(), leastHeld, im.Skipped[len(im.Skipped)-1])
+			strings.Join(f.Images, ", "), im.held.Len(), held.Len(), leastHeld, im.Skipped[len(im.Skipped)-1])
 	}
 	if err := im.openClasses(ctx, classed, heldClassed); err != nil {
 		return nil, err
@@ -121,9 +124,9 @@ func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line s
 	return im, nil
 }
 
-// open lists a folder and splits it into images for training and for diagnostics, and says how.
-func (im *Images) open(dir string, cache *datasets.Cache, smoke bool) (train, held *datasets.ImageFolder, split string, err error) {
-	all, err := datasets.OpenImageFolder(dir)
+// open lists images and splits them into those for training and for diagnostics, and says how.
+func (im *Images) open(cache *datasets.Cache, smoke bool, inputs ...string) (train, held *datasets.ImageFolder, split string, err error) {
+	all, err := datasets.OpenImages(inputs...)
 	if err != nil {
 		return nil, nil, "", err
 	}
@@ -131,7 +134,7 @@ func (im *Images) open(dir string, cache *datasets.Cache, smoke bool) (train, he
 		im.skip(skipped)
 	}
 	if all.Len() < leastImages {
-		return nil, nil, "", fmt.Errorf("image folder %s: contains %s, training needs %d", dir, plural.Count(all.Len(), "image"), leastImages)
+		return nil, nil, "", fmt.Errorf("image folder %s: contains %s, training needs %d", strings.Join(inputs, ", "), plural.Count(all.Len(), "image"), leastImages)
 	}
 	split = plural.Count(all.Len(), "image")
 	if smoke && all.Len() > smokeImages {
@@ -171,16 +174,9 @@ func (im *Images) openClasses(ctx context.Context, train, held *datasets.ImageFo
 	if err != nil || len(names) < 2 {
 		return nil
 	}
-	theirs, heldNames, err := held.Labels()
+	theirs, err := held.LabelsOf(names)
 	if err != nil {
 		return nil
-	}
-	for i, label := range theirs {
-		place, known := slices.BinarySearch(names, heldNames[label])
-		if !known {
-			return nil
-		}
-		theirs[i] = int32(place)
 	}
 	places := datasets.Spread(train.Len(), mostBank)
 	var chosen []int32

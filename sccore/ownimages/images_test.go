@@ -66,14 +66,14 @@ func TestOpenRefusesBadFolders(t *testing.T) {
 	}
 	for _, test := range []struct{ dir, want string }{
 		{filepath.Join(t.TempDir(), "nowhere"), "no such file or directory"}, {t.TempDir(), "contains no .jpg, .jpeg or .png file"},
-		{folder(t, 1), "contains 1 image, training needs 8"}, {file, "is a file"}, {broken, "0 of the 5 images held out for gauges can be read, want 2"},
+		{folder(t, 1), "contains 1 image, training needs 8"}, {file, "contains 1 image, training needs 8"}, {broken, "0 of the 5 images held out for gauges can be read, want 2"},
 	} {
-		_, err := Open(t.Context(), Folders{Images: test.dir}, 24, false, nil)
+		_, err := Open(t.Context(), Folders{Images: []string{test.dir}}, 24, false, nil)
 		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), test.dir) {
 			t.Errorf("error %v, want one line with %q", err, test.want)
 		}
 	}
-	if _, err := Open(t.Context(), Folders{Images: folder(t, 12), Objects: folder(t, 2)}, 24, false, nil); err == nil || !strings.Contains(err.Error(), "contains 2 images") {
+	if _, err := Open(t.Context(), Folders{Images: []string{folder(t, 12)}, Objects: folder(t, 2)}, 24, false, nil); err == nil || !strings.Contains(err.Error(), "contains 2 images") {
 		t.Errorf("two objects: %v", err)
 	}
 }
@@ -88,7 +88,7 @@ func TestOpenGoesOnWithoutBadFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	im, err := Open(t.Context(), Folders{Images: dir}, 24, false, nil)
+	im, err := Open(t.Context(), Folders{Images: []string{dir}}, 24, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestOpenGoesOnWithoutBadFiles(t *testing.T) {
 
 func TestOpenFindsClassFolders(t *testing.T) {
 	objects := folder(t, 40, "cats", "dogs")
-	for name, folders := range map[string]Folders{"one folder": {Images: objects}, "objects": {Images: folder(t, 12), Objects: objects}} {
+	for name, folders := range map[string]Folders{"one folder": {Images: []string{objects}}, "objects": {Images: []string{folder(t, 12)}, Objects: objects}} {
 		im, err := Open(t.Context(), folders, 24, false, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -126,13 +126,13 @@ func TestOpenFindsClassFolders(t *testing.T) {
 		}
 	}
 	one := folder(t, 12, "only")
-	if im, err := Open(t.Context(), Folders{Images: one}, 24, false, nil); err != nil || im.classes != nil {
+	if im, err := Open(t.Context(), Folders{Images: []string{one}}, 24, false, nil); err != nil || im.classes != nil {
 		t.Errorf("one class folder: %v", err)
 	}
 }
 
 func TestSmokeTakesFewImages(t *testing.T) {
-	im, err := Open(t.Context(), Folders{Images: folder(t, 99)}, 24, true, nil)
+	im, err := Open(t.Context(), Folders{Images: []string{folder(t, 99)}}, 24, true, nil)
 	if err != nil || im.Count+im.held.Len() != smokeImages {
 		t.Errorf("%v images, %v", im, err)
 	}
@@ -143,11 +143,11 @@ func TestSmokeTakesFewImages(t *testing.T) {
 
 // TestBatchesThatRepeatImages: a batch holds an image once, also where half of it comes from a small folder.
 func TestBatchesThatRepeatImages(t *testing.T) {
-	one, err := Open(t.Context(), Folders{Images: folder(t, 20)}, 24, false, nil) // 15 to train.
+	one, err := Open(t.Context(), Folders{Images: []string{folder(t, 20)}}, 24, false, nil) // 15 to train.
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := Open(t.Context(), Folders{Images: folder(t, 64), Objects: folder(t, 12, "cats", "dogs")}, 24, false, nil) // 54 and 9.
+	two, err := Open(t.Context(), Folders{Images: []string{folder(t, 64)}, Objects: folder(t, 12, "cats", "dogs")}, 24, false, nil) // 54 and 9.
 	if err != nil {
 		t.Fatal(err)
 	}

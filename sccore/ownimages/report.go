@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/features"
@@ -227,7 +228,7 @@ func (r *run) report() error {
 	skipped := slices.Concat(r.images.Skipped, r.state.Skipped)
 	shown := min(len(skipped), shownSkipped)
 	content := map[string]any{
-		"Run": r.about, "Title": r.Folders.Images, "Out": r.Out, "EncoderFile": EncoderFile, "BestFile": BestFile, "Steps": r.config.Steps, "Settings": string(settings),
+		"Run": r.about, "Title": strings.Join(r.Folders.Images, ", "), "Out": r.Out, "EncoderFile": EncoderFile, "BestFile": BestFile, "Steps": r.config.Steps, "Settings": string(settings),
 		"Done": last.Step,
 		"Held": r.images.held.Len(), "Classes": v.classes, "Queries": v.queries, "Chance": fmt.Sprintf("%.1f %%", 100/float64(max(v.classes, 1))),
 		"HasBest": ok, "BestStep": best.Step, "BestBy": bestBy, "Rule": rule, "Curves": curves,

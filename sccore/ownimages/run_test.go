@@ -92,7 +92,7 @@ func TestTrainFromRandomWeights(t *testing.T) {
 	put(t, filepath.Join(dir, "cats", "cut.png"), []byte("cut"))
 	var said []string
 	o := Options{
-		Folders: Folders{Images: dir}, Start: Start{Smoke: true, Set: small}, Out: filepath.Join(t.TempDir(), "run"), Command: "semcon train",
+		Folders: Folders{Images: []string{dir}}, Start: Start{Smoke: true, Set: small}, Out: filepath.Join(t.TempDir(), "run"), Command: "semcon train",
 		Say: func(line string) { said = append(said, line) },
 	}
 	if err := Train(t.Context(), testbackend.Go(t), o); err != nil {
@@ -113,7 +113,7 @@ func TestTrainFromRandomWeights(t *testing.T) {
 	if err := Train(t.Context(), nil, o); err == nil || !strings.Contains(err.Error(), o.Out+": is the folder of a run with other settings") {
 		t.Errorf("another run in the folder: %v", err)
 	}
-	o.Out = o.Folders.Images // Photographs are no place for a run.
+	o.Out = o.Folders.Images[0] // Photographs are no place for a run.
 	if err := Train(t.Context(), nil, o); err == nil || !strings.Contains(err.Error(), "and no run; name another folder") {
 		t.Errorf("a run among the images: %v", err)
 	}
@@ -129,7 +129,7 @@ func TestTrainGoesOnAfterItWasStopped(t *testing.T) {
 	}
 	b := testbackend.Go(t)
 	o := Options{
-		Folders: Folders{Images: folder(t, 24)}, Start: Start{Smoke: true, Set: []string{"batch=4", "steps=3"}, Init: sineWeights(t, weights.Timm)},
+		Folders: Folders{Images: []string{folder(t, 24)}}, Start: Start{Smoke: true, Set: []string{"batch=4", "steps=3"}, Init: sineWeights(t, weights.Timm)},
 		Seed: 3, Out: filepath.Join(t.TempDir(), "run"),
 	}
 	if err := Train(t.Context(), b, o); err != nil {
@@ -214,7 +214,7 @@ func TestDriftGaugeTellsARateThatIsTooHigh(t *testing.T) {
 		out, warned, marked := t.TempDir(), 0, false
 		start := from
 		start.Set = append(start.Set[:3:3], "rate="+number(factor*config.LearningRate), "final_rate="+number(factor*config.LearningRate))
-		err := Train(t.Context(), b, Options{Folders: Folders{Images: dir}, Start: start, Out: out, Say: func(line string) {
+		err := Train(t.Context(), b, Options{Folders: Folders{Images: []string{dir}}, Start: start, Out: out, Say: func(line string) {
 			warned += strings.Count(line, "\nwarning: ")
 			marked = marked || strings.Contains(line, "; damaged, as at step ")
 			t.Logf("rate × %g: %s", factor, line)
@@ -237,7 +237,7 @@ func TestTrainKeepsTheNaming(t *testing.T) {
 	b := testbackend.Go(t)
 	file := sineWeights(t, weights.Transformers)
 	o := Options{
-		Folders: Folders{Images: folder(t, 12), Objects: folder(t, 12)}, Out: filepath.Join(t.TempDir(), "run"),
+		Folders: Folders{Images: []string{folder(t, 12)}, Objects: folder(t, 12)}, Out: filepath.Join(t.TempDir(), "run"),
 		Start: Start{Smoke: true, Init: file, Set: []string{"batch=4", "steps=1"}},
 	}
 	if err := Train(t.Context(), b, o); err != nil {

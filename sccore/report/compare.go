@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/page"
+	"github.com/semcon/semcon/sccore/ownimages"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -25,31 +27,55 @@ type Comparison struct {
 	Settings [][3]string // Settings, data and engines that differ: a key, and its values in both runs, several of one run separated by " | ".
 	Numbers  []Paired
 	Curves   []figures.Curves // Of what both runs have recorded along the way, a series for each, means over seeds.
-	Missing  []string         // Curves that cannot be read, with the reason.
+	Notes    []string         // Seeds that one run lacks and that do not count, and curves that cannot be read.
 }
 
 // Paired is a number of both runs.
 type Paired struct {
 	Name, Metric, Unit string
-	Values             [2][]float64 // By ascending seed; all seeds.
+	Values             [2][]float64 // By ascending seed: of the seeds of both runs, or of all seeds if there are none.
 	Seeds              []int        // Of both runs.
 	Differences        []float64    // Second minus first, for each seed of both.
 	Interval           stats.Interval
 }
 
 // Compare compares two runs. Numbers are paired by row, column and seed; by column or row alone if the runs have no row and column in common, such as lines of an
-// ablation. Without a number in common it is an error.
+// ablation. Only the seeds of both runs count, if there are some. Without a number in common it is an error.
 func Compare(a, b Selection) (Comparison, error) {
 	c := Comparison{Names: [2]string{a.Name, b.Name}}
 	if c.Names[0] == c.Names[1] {
 		c.Names = [2]string{a.Name + " (first)", b.Name + " (second)"}
 	}
+	c.commonSeeds(&a, &b)
 	c.Settings = differences(facts(a.Records), facts(b.Records))
 	if c.Numbers = paired(a.Records, b.Records); c.Numbers == nil {
 		return c, errors.New("the runs have no row or column in common, and each has more than one: name single cells")
 	}
 	c.curves(a, b)
 	return c, nil
+}
+
+// commonSeeds leaves out the records of seeds that one run lacks, unless the runs have no seed in common.
+func (c *Comparison) commonSeeds(a, b *Selection) {
+	seeds := [2]map[int]bool{{}, {}}
+	for i, s := range []*Selection{a, b} {
+		for _, r := range s.Records {
+			seeds[i][r.Seed] = true
+		}
+	}
+	common := maps.Clone(seeds[0])
+	maps.DeleteFunc(common, func(seed int, _ bool) bool { return !seeds[1][seed] })
+	if len(common) == 0 {
+		return
+	}
+	for i, s := range []*Selection{a, b} {
+		s.Records = slices.DeleteFunc(slices.Clone(s.Records), func(r study.Record) bool { return !common[r.Seed] })
+		for _, seed := range slices.Sorted(maps.Keys(seeds[i])) {
+			if !common[seed] {
+				c.Notes = append(c.Notes, fmt.Sprintf("seed %d of %s does not count: the other run lacks it", seed, []string{"A", "B"}[i]))
+			}
+		}
+	}
 }
 
 // differences lists the facts that differ.
@@ -87,9 +113,14 @@ func paired(a, b []study.Record) (all []Paired) {
 			}
 			all = append(all, number)
 			for _, detail := range details(first[key], second[key]) {
-				number := pair(first[key], second[key], func(r study.Record) float64 { return r.Details[detail] })
-				number.Name = key + ", " + detail // Its unit is not recorded.
-				all = append(all, number)
+				further := pair(first[key], second[key], func(r study.Record) float64 { return r.Details[detail] })
+				further.Name = key + ", " + detail // Its unit is not recorded.
+				once := func(other Paired) bool {  // The numbers of a cell share their details, and some repeat the value.
+					return reflect.DeepEqual(other.Values, further.Values) && (other.Name == key || strings.HasSuffix(other.Name, ", "+detail))
+				}
+				if !slices.ContainsFunc(all, once) {
+					all = append(all, further)
+				}
 			}
 		}
 		if all != nil {
@@ -130,12 +161,15 @@ func details(a, b map[int]study.Record) []string {
 }
 
 func pair(a, b map[int]study.Record, value func(study.Record) float64) (p Paired) {
-	for i, seeds := range []map[int]study.Record{a, b} {
-		for _, seed := range slices.Sorted(maps.Keys(seeds)) {
-			x := value(seeds[seed])
-			p.Values[i] = append(p.Values[i], x)
-			if other, ok := b[seed]; i == 0 && ok {
-				p.Seeds, p.Differences = append(p.Seeds, seed), append(p.Differences, value(other)-x)
+	for _, seed := range slices.Sorted(maps.Keys(a)) {
+		if other, ok := b[seed]; ok {
+			p.Seeds, p.Differences = append(p.Seeds, seed), append(p.Differences, value(other)-value(a[seed]))
+		}
+	}
+	for i, records := range []map[int]study.Record{a, b} {
+		for _, seed := range slices.Sorted(maps.Keys(records)) {
+			if p.Seeds == nil || slices.Contains(p.Seeds, seed) {
+				p.Values[i] = append(p.Values[i], value(records[seed]))
 			}
 		}
 	}
@@ -196,17 +230,16 @@ func (c *Comparison) recorded(s Selection) map[string]map[float64][]float64 {
 	all := map[string]map[float64][]float64{}
 	var files []string
 	for _, r := range s.Records {
-		if filepath.Ext(r.Curve) == ".jsonl" { // Others are tails.
+		if ending := filepath.Ext(r.Curve); ending == ".jsonl" || ending == ".csv" { // Others are tails.
 			add(&files, r.Curve)
 		}
 	}
 	for _, file := range files {
-		points, err := study.ReadCurve[json.RawMessage](filepath.Join(s.Folder, filepath.FromSlash(file)))
+		points, err := readCurve(filepath.Join(s.Folder, filepath.FromSlash(file)))
 		if err != nil {
-			add(&c.Missing, err.Error())
+			add(&c.Notes, "not read: "+err.Error())
 		}
-		for _, point := range points {
-			numbers := flatten(point)
+		for _, numbers := range points {
 			step, err := strconv.ParseFloat(numbers["step"], 64)
 			if err != nil {
 				continue
@@ -224,6 +257,18 @@ func (c *Comparison) recorded(s Selection) map[string]map[float64][]float64 {
 		}
 	}
 	return all
+}
+
+// readCurve reads the points of a curve: what was recorded at each, by name.
+func readCurve(file string) (points []map[string]string, err error) {
+	if filepath.Ext(file) == ".csv" {
+		return ownimages.ReadMetrics(file)
+	}
+	recorded, err := study.ReadCurve[json.RawMessage](file)
+	for _, point := range recorded {
+		points = append(points, flatten(point))
+	}
+	return points, err
 }
 
 // Text describes the comparison for a terminal.
@@ -249,8 +294,8 @@ func (c Comparison) Text() string {
 	text := fmt.Sprintf("A  %s\nB  %s\n", c.Names[0], c.Names[1]) + textOf("settings that differ", "none", []string{"", "A", "B"}, settings) +
 		textOf("numbers, B − A paired by seed, with 95 % intervals", "", []string{"", "A", "B", "B − A", "by seed"}, numbers) +
 		textOf("curves, from the first step to the last", "the runs have none in common", nil, curves)
-	for _, line := range c.Missing {
-		text += "not read: " + line + "\n"
+	for _, line := range c.Notes {
+		text += line + "\n"
 	}
 	return text
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/sccore/ownimages"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -60,13 +63,16 @@ func TestCompare(t *testing.T) {
 	if len(c.Numbers) != 1 || !slices.Equal(c.Numbers[0].Differences, []float64{1, 2, 3}) || c.Numbers[0].Name != "mIoU" {
 		t.Fatalf("numbers %+v", c.Numbers)
 	}
+	if got := c.Numbers[0].Means(); got != [2]string{"12", "14"} || len(c.Notes) != 1 || c.Notes[0] != "seed 3 of A does not count: the other run lacks it" {
+		t.Error(got, c.Notes)
+	}
 	if got := c.Numbers[0].Difference(); got != "+2 [-0.4841, +4.484] (3 seeds)" { // 2 ± 4.3027·1/√3.
 		t.Error(got)
 	}
 	if len(c.Curves) != 2 || c.Curves[0].Y != "loss" || c.Curves[1].Y != "patches.rank" || c.Curves[1].Series[1].Y[0] != 14 {
 		t.Errorf("curves %+v", c.Curves)
 	}
-	for _, part := range []string{"second.rate  0.5    0.25", "0: +1, 1: +2, 2: +3", "patches.rank  A  21.5", "█▁"} {
+	for _, part := range []string{"second.rate  0.5    0.25", "0: +1, 1: +2, 2: +3", "patches.rank  A  12", "█▁"} {
 		if text := c.Text(); !strings.Contains(text, part) {
 			t.Errorf("%q is missing in\n%s", part, text)
 		}
@@ -113,6 +119,11 @@ func TestRunsWithSeveralNumbersAndDatasets(t *testing.T) {
 			}
 		}
 	}
+	put("synthetic", "random", 5, 5) // Its detail repeats its value, and the earlier record of the column counts no more.
+	put("synthetic", "own", 15, 15)
+	if c, err := Compare(selected(t, out, "lines/random"), selected(t, out, "lines/own")); err != nil || len(c.Numbers) != 1 {
+		t.Errorf("numbers %+v, %v", c.Numbers, err)
+	}
 	put("coco", "random", 20, 4)
 	_, err := Select(out, "lines/random", study.Quick)
 	if err == nil || !strings.Contains(err.Error(), "several datasets have it: name one, as in coco/random/seed0, synthetic/random/seed0") {
@@ -123,16 +134,38 @@ func TestRunsWithSeveralNumbersAndDatasets(t *testing.T) {
 	}
 }
 
-func TestFoldersOfTrainAreNamedAsSuch(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "run")
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+// TestCompareTakesRunsOfTrain: the last value of each column, once, and curves; the seed is a setting.
+func TestCompareTakesRunsOfTrain(t *testing.T) {
+	out := t.TempDir()
+	write := func(name, file, content string) {
+		t.Helper()
+		if err := atomicfile.WriteBytes(filepath.Join(out, name, file), []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, name := range []string{"a", "b"} {
+		write(name, "run.json", fmt.Sprintf(`{"images": "folder photos", "content": "12", "init": "random weights", "seed": %d, "config": {"steps": %d}}`, i, 8+i))
+		write(name, ownimages.MetricsFile, fmt.Sprintf("step,loss,rank\n0,,%d\n1,4,\n2,%d,\n", 10+i, 2+i))
+	}
+	c, err := Compare(selected(t, out, "a"), selected(t, "elsewhere", filepath.Join(out, "b")))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, trainedFile), []byte("{}"), 0o644); err != nil {
-		t.Fatal(err)
+	if want := [][3]string{{"(cell)", "a", "b"}, {"(seed)", "0", "1"}, {"steps", "8", "9"}}; !slices.Equal(c.Settings, want) {
+		t.Errorf("settings %v, want %v", c.Settings, want)
 	}
-	_, err := Select("out", folder, study.Quick)
-	if err == nil || !strings.Contains(err.Error(), `is a folder of "semcon train"; this compares experiments, and "semcon evaluate" measures trained encoders`) {
+	var numbers []string
+	for _, p := range c.Numbers {
+		numbers = append(numbers, p.Name+": "+p.Difference())
+	}
+	if want := []string{"last, loss: +1 (1 seed)", "last, rank: +1 (1 seed)", "last, step: +0 (1 seed)"}; !slices.Equal(numbers, want) {
+		t.Errorf("numbers %q, want %q", numbers, want)
+	}
+	if len(c.Curves) != 1 || c.Curves[0].Y != "loss" || len(c.Notes) > 0 {
+		t.Errorf("curves %+v, notes %q", c.Curves, c.Notes)
+	}
+	write("c", "run.json", `{"config": {}}`)
+	if _, err := Select(out, "c", study.Quick); err == nil || !strings.Contains(err.Error(), "run c: the run has no metrics yet") {
 		t.Error(err)
 	}
 }

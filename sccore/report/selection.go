@@ -2,7 +2,9 @@ package report
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -10,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/semcon/semcon/sccore/ownimages"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -20,11 +23,18 @@ type Selection struct {
 	Records []study.Record
 }
 
-// Select finds the records of a run in a profile. A run is an experiment below the folder out, or the path of an experiment's folder, and behind it a pattern of cells as
-// --only takes it: "ablation/line2", "other/out/pretrain". The first part of cells' names, the dataset, may be left out where one dataset has such cells. "@" and the
+// Select finds the records of a run in a profile. A run is the folder of a training on images ([ownimages.Train]), which has no profile, or an experiment below the
+// folder out, or the path of an experiment's folder, and behind it a pattern of cells as --only takes it: "ablation/line2", "other/out/pretrain". The first part of cells' names, the dataset, may be left out where one dataset has such cells. "@" and the
 // first digits of a configuration's hash at the end choose among runs of a cell with several settings.
 func Select(out, name string, profile study.Profile) (Selection, error) {
 	located, hash, _ := strings.Cut(name, "@")
+	for _, folder := range []string{name, filepath.Join(out, name)} {
+		if records, err := ownimages.Records(folder); err == nil {
+			return Selection{name, folder, records}, nil
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return Selection{}, fmt.Errorf("run %s: %w", name, err)
+		}
+	}
 	folder, pattern, err := locate(out, located)
 	if err != nil {
 		return Selection{}, err
@@ -66,27 +76,15 @@ func Select(out, name string, profile study.Profile) (Selection, error) {
 	return s, nil
 }
 
-// trainedFile is in every folder of "semcon train".
-const trainedFile = "run.json"
-
 // locate returns the folder of a run's experiment, and the rest of its name.
 func locate(out, name string) (folder, pattern string, err error) {
-	holds := func(folder, file string) bool {
-		_, err := os.Stat(filepath.Join(folder, file))
-		return err == nil
-	}
 	parts := strings.Split(filepath.ToSlash(name), "/")
 	for n := len(parts); n > 0; n-- {
 		here := strings.Join(parts[:n], "/")
 		for _, folder := range []string{here, filepath.Join(out, here)} {
-			if here != "" && holds(folder, study.RunsFile) {
+			if _, err := os.Stat(filepath.Join(folder, study.RunsFile)); here != "" && err == nil {
 				return folder, strings.Join(parts[n:], "/"), nil
 			}
-		}
-	}
-	for _, folder := range []string{name, filepath.Join(out, name)} {
-		if holds(folder, trainedFile) {
-			return "", "", fmt.Errorf("run %s: %s is a folder of \"semcon train\"; this compares experiments, and \"semcon evaluate\" measures trained encoders", name, folder)
 		}
 	}
 	return "", "", fmt.Errorf("run %s: no records in %s, and %[1]s is no path of an experiment's folder", name, filepath.Join(out, parts[0]))

@@ -14,7 +14,6 @@ import (
 	"github.com/janpfeifer/gonb/gonbui"
 	"github.com/janpfeifer/gonb/gonbui/protocol"
 	"github.com/janpfeifer/must"
-	"github.com/janpfeifer/must"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/study"

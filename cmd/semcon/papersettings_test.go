@@ -18,7 +18,7 @@ import (
 var fullDatasets = map[string][]string{
 	"effect-aug": {"cifar10"}, "noise-tolerance": {""}, "pretrain": {"images"}, "teacher-quality": {"voc2012"}, "ablation": {"images"}, "extended-training": {"images"},
 	"main": {"imagenet", "coco"}, "transfer": {"coco", "voc2012", "ade20k", "cityscapes"}, "fine-tune": {"ade20k", "cityscapes", "coco", "voc2012"}, "detection": {"coco"},
-	"video": {"davis"}, "noise-rate": {"coco", "voc2012"}, "over-dispersion": {""}, "patch-recall": {"voc2012"}, "centroid": {"coco"},
+	"video": {"davis"}, "noise-rate": {"coco", "voc2012"}, "over-dispersion": {"images"}, "patch-recall": {"voc2012"}, "centroid": {"coco"},
 }
 
 // fullSettings lists the cells of an experiment in the full profile, each with its settings, and the number of seeds as the setting seeds.

@@ -87,7 +87,7 @@ var netDatasets = map[string]map[study.Profile][]string{
 	finetuning.Name:        {study.Smoke: {"synthetic", "voc2012"}, study.Quick: append(segmented, "synthetic", "camvid"), study.Full: append(segmented, "camvid")},
 	video.Name:             {study.Smoke: {"synthetic", "davis"}, study.Quick: {"synthetic", "davis"}, study.Full: {"davis"}},
 	noiserate.Name:         {study.Smoke: {"synthetic", "voc2012"}, study.Quick: {"synthetic", "coco", "voc2012"}, study.Full: {"coco", "voc2012"}},
-	overdispersion.Name:    {study.Smoke: {""}, study.Quick: {""}, study.Full: {""}},
+	overdispersion.Name:    {study.Smoke: {""}, study.Quick: {""}, study.Full: {"images"}},
 	detection.Name:         {study.Smoke: {"synthetic", "coco"}, study.Quick: {"synthetic", "coco"}, study.Full: {"coco"}},
 }
 
@@ -100,7 +100,7 @@ func TestNetHoldsCellsAndHashes(t *testing.T) {
 				if dataset != "" && dataset != "synthetic" {
 					options.Data = "data"
 				}
-				if profile == study.Full && (e.Name == pretrain.Name || e.Name == ablation.Name) {
+				if profile == study.Full && (e.Name == pretrain.Name || e.Name == ablation.Name || e.Name == overdispersion.Name) {
 					options.Set = []string{"init=start.safetensors"}
 				}
 				if profile == study.Full && e.Name == extendedtraining.Name { // The hashes are of the content.

@@ -30,7 +30,7 @@ func TestOverDispersionRecordsTableAndFigure(t *testing.T) {
 		t.Fatal(err)
 	}
 	records := studytest.Records(t, options.Out, Name)
-	if len(records) != 2*len(columns(false)) {
+	if len(records) != 2*len(columns(profileConfig(study.Smoke))) {
 		t.Fatalf("%d records", len(records))
 	}
 	tables, err := Study.Experiment().Tables(records, study.Smoke)
@@ -61,7 +61,7 @@ func TestOverDispersionRecordsTableAndFigure(t *testing.T) {
 // TestSummary: mIoU falls by 2 points each 10 steps in the last third, 4 a epoch of 20 steps; k-NN rises by 1.
 func TestSummary(t *testing.T) {
 	var points []sccore.StepMetrics
-	q := qualities(false)
+	q := qualities(profileConfig(study.Quick))
 	for step := 10; step <= 90; step += 10 {
 		miou := 50.0
 		if step > 60 {
@@ -71,7 +71,7 @@ func TestSummary(t *testing.T) {
 			q[0].evaluated: miou, q[1].evaluated: 0.1 * float64(step), evaluatedInstance: 0.9, evaluatedClass: 0.7, evaluatedOther: 0.4,
 		}})
 	}
-	numbers, err := summary(points, 20, qualities(false))
+	numbers, err := summary(points, 20, qualities(profileConfig(study.Quick)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestSummary(t *testing.T) {
 			t.Errorf("%s: %g, want %g", n.Column, n.Value, want[n.Column])
 		}
 	}
-	if _, err := summary(points[:2], 20, qualities(false)); err == nil || !strings.Contains(err.Error(), "1 evaluations in the last third") {
+	if _, err := summary(points[:2], 20, qualities(profileConfig(study.Quick))); err == nil || !strings.Contains(err.Error(), "1 evaluations in the last third") {
 		t.Error(err)
 	}
 }
@@ -103,7 +103,7 @@ func TestClaimC19(t *testing.T) {
 	for seed := range 3 {
 		for row, slope := range map[string]float64{rowAlignment: -0.5, rowConcentration: 0.25} {
 			records = append(records, study.Record{
-				Cell: "line" + row, Row: row, Column: qualities(false)[0].slope(), Seed: seed, Profile: study.Quick, Value: slope, Config: study.EncodeConfig(profileConfig(study.Quick)),
+				Cell: "line" + row, Row: row, Column: qualities(profileConfig(study.Quick))[0].slope(), Seed: seed, Profile: study.Quick, Value: slope, Config: study.EncodeConfig(profileConfig(study.Quick)),
 			})
 		}
 	}
@@ -127,9 +127,22 @@ func TestOverDispersionOptions(t *testing.T) {
 			t.Errorf("--set %s: %v, want %q", set, err, want)
 		}
 	}
-	for _, profile := range []study.Profile{study.Smoke, study.Quick, study.Full} {
+	for _, profile := range []study.Profile{study.Smoke, study.Quick} {
 		if cells, err := Study.Experiment().Cells(study.Options{Profile: profile, Out: t.TempDir()}, ""); err != nil || len(cells)%3 != 0 {
 			t.Errorf("%s: %d cells, %v", profile, len(cells), err)
 		}
+	}
+	// Full is ViT-S/16 on COCO's scenes over 50 epochs, from a checkpoint.
+	full := study.Options{Profile: study.Full, Out: t.TempDir(), Data: "data"}
+	if _, err := Study.Experiment().Cells(full, "images"); err == nil || !strings.Contains(err.Error(), "--set init=FILE") {
+		t.Error(err)
+	}
+	full.Set = []string{"init=a.safetensors"}
+	all, err := Study.Cells(full, "images")
+	if err != nil || len(all) != 6 {
+		t.Fatalf("%d cells, %v", len(all), err)
+	}
+	if c := all[0].Config; c.Second.Encoder != "vit-s16" || c.Second.Steps != 23_102 || c.Second.Steps/c.EvaluateEvery != 25 || qualities(c)[0].evaluated != "segmentation/miou" {
+		t.Errorf("%s, %d steps, evaluated every %d", c.Second.Encoder, c.Second.Steps, c.EvaluateEvery)
 	}
 }

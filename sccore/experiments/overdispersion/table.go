@@ -16,16 +16,20 @@ import (
 // tables returns a table of both lines.
 func tables(results study.Results) []figures.Table {
 	measured := "mIoU of a linear probe of patches and k-NN accuracy of [CLS]"
-	if results.Profile == study.Real {
+	switch results.Profile {
+	case study.Real:
 		measured = "Recall over patches of PASCAL VOC by a linear probe and by k-NN"
+	case study.Full:
+		measured = "mIoU and pixel accuracy of linear segmentation of COCOStuff-27"
 	}
+	columns := columns(profileConfig(results.Profile))
 	table := study.Table{
 		Title: "Over-dispersion", RowHeads: []figures.RowHead{{Name: "training"}},
 		Caption: measured + " in percent, 100 × their slopes over the last third of training in points per epoch, and 100 × the mean cosine " +
 			"of patches of one class minus that of two. The paper has it as Fig. over-disp alone.",
-		Columns: study.Columns(columns(results.Profile == study.Real)...),
+		Columns: study.Columns(columns...),
 	}
-	for i, column := range columns(results.Profile == study.Real) {
+	for i, column := range columns {
 		if column == columnContrast || strings.HasSuffix(column, " slope") { // So small that a hundred times the number is shown.
 			table.Columns[i] = study.Column{Head: "100 × " + column, From: []string{column}, Factor: 100}
 		}
@@ -42,7 +46,7 @@ var shortTitles = map[string]string{rowAlignment: "alignment", rowConcentration:
 // Figure draws both panels of Fig. over-disp, dense and image quality along training, and beside them how much more similar patches of one class are than
 // those of two: means over seeds, from the curves that records below out name. Without records it is an error.
 func Figure(r study.Results, out string) (figures.CurvesRow, error) {
-	q := qualities(r.Profile == study.Real)
+	q := qualities(profileConfig(r.Profile))
 	f := figures.CurvesRow{
 		{Title: fmt.Sprintf("patches, %s profile", r.Profile), X: "step", Y: q[0].title},
 		{Title: "images", X: "step", Y: q[1].title},

@@ -46,21 +46,38 @@ var training = recipe.Cells[recipe.Config, recipe.Data]{
 				return patchesOf(encoded, r.Data.Scenes[1]), err
 			})}
 		}
+		drawn := func(size int, withoutBackground bool) func(context.Context) (dispersion.Patches, error) {
+			return func(ctx context.Context) (dispersion.Patches, error) {
+				sample := evaluation.PatchSample{Images: dispersedPhotographs, PerImage: 16, Size: size}
+				drawn, err := sample.Draw(ctx, t.Frozen, r.Data.Annotated[1], seed)
+				return drawn.Dispersion(withoutBackground), err
+			}
+		}
+		encoder := &evaluation.Encoder{FeatureExtractor: t.Frozen, Seed: seed}
+		if segments(c) {
+			coco := evaluation.Data{Train: r.Data.Annotated[0], Test: r.Data.Annotated[1]}
+			return []train.Evaluator{
+				evaluation.During(c.EvaluateEvery, "segmentation", segmentation(c), encoder, coco), dispersionEvaluator(c.EvaluateEvery, drawn(c.Size, false)),
+			}
+		}
 		recall := train.Evaluator{Name: "recall", Every: c.EvaluateEvery, Evaluate: func(ctx context.Context) (map[string]float64, error) {
-			numbers, err := r.Data.MeasureRecall(ctx, &evaluation.Encoder{FeatureExtractor: t.Frozen, Seed: seed}, c.Recall, c.Probe)
+			numbers, err := r.Data.MeasureRecall(ctx, encoder, c.Recall, c.Probe)
 			values := map[string]float64{}
 			for i, n := range numbers {
 				values[[]string{"linear", "k-NN", "foreground"}[i]] = n.Value
 			}
 			return values, err
 		}}
-		return []train.Evaluator{recall, dispersionEvaluator(c.EvaluateEvery, func(ctx context.Context) (dispersion.Patches, error) {
-			sample := evaluation.PatchSample{Images: dispersedPhotographs, PerImage: 16, Size: c.Recall.Size}
-			drawn, err := sample.Draw(ctx, t.Frozen, r.Data.Annotated[1], seed)
-			return drawn.Dispersion(true), err
-		})}
+		return []train.Evaluator{recall, dispersionEvaluator(c.EvaluateEvery, drawn(c.Recall.Size, true))}
 	},
 	Record: record,
+}
+
+// segmentation is the linear segmentation of Tab. main, with no larger a batch than the training's.
+func segmentation(c recipe.Config) evaluation.Evaluation {
+	p := evaluation.DefaultSegmentationProbe()
+	p.Batch = min(p.Batch, c.Second.Batch)
+	return p
 }
 
 // record records what became of a line's encoder along its training.
@@ -74,7 +91,7 @@ func record(r *run, _ *recipe.Trainer) error {
 		return err
 	}
 	images := cmp.Or(r.Data.Train.Scenes, r.Data.Train.Objects)
-	numbers, err := summary(points, float64(images.Len())/float64(c.Second.Batch), qualities(r.Data.Annotated[0] != nil))
+	numbers, err := summary(points, float64(images.Len())/float64(c.Second.Batch), qualities(c))
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.Cell.Name(), err)
 	}
@@ -82,7 +99,7 @@ func record(r *run, _ *recipe.Trainer) error {
 	for i := range numbers {
 		numbers[i].Row, numbers[i].Curve = rowOf(r.Cell), curve
 		numbers[i].Protocol += fmt.Sprintf("; linear probe and k-NN of frozen features every %d steps, online branch", c.EvaluateEvery)
-		if r.Data.Annotated[0] != nil {
+		if c.Recall.Size > 0 {
 			numbers[i].Data = r.Data.RecallNumbers("")[0].Data
 		}
 	}

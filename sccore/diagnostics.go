@@ -19,12 +19,21 @@ type Diagnostics struct {
 	// Lengths are the Euclidean lengths of the gradients of the losses, without their λ, on the features that they share: the [CLS] and patch tokens of
 	// all views of the online branch. A loss that is off has 0. So does L_proto, which moves the prototypes alone.
 	Lengths losses.Lambdas
-	// Precision has the percentage of patch pairs of one class among the 1, 5 and 10 % of highest S_t, leaving out pairs of two patches without a label;
-	// nil without labels or a loss of patches.
+	// Precision has the percentage of patch pairs of one class among the 1, 5 and 10 % of highest S_t, leaving out pairs that nobody can judge: those with a patch
+	// without a label, or where background has none, of two patches of background. Nil without labels or a loss of patches.
 	Precision []float64
-	// Scores are S_t of those pairs, and Same says which are of one class.
+	// Pairs are those pairs, and Objects those of two patches of objects.
+	Pairs, Objects Pairs
+}
+
+// Pairs are pairs of patches: Scores is their S_t, and Same says which are of one class.
+type Pairs struct {
 	Scores []float64
 	Same   []bool
+}
+
+func (p *Pairs) add(score float64, same bool) {
+	p.Scores, p.Same = append(p.Scores, score), append(p.Same, same)
 }
 
 // TopShares are the shares of pairs of [Diagnostics].Precision.
@@ -87,11 +96,15 @@ func (t *Trainer) diagnose(ctx context.Context, part int) (d Diagnostics, err er
 		if s.paired {
 			scores := tensors.MustCopyFlatData[float32](out[1])
 			for i, mark := range tensors.MustCopyFlatData[float32](out[2]) {
+				same := mark == 1 || mark == 1+ofObjects
 				if mark >= 0 {
-					d.Scores, d.Same = append(d.Scores, float64(scores[i])), append(d.Same, mark == 1)
+					d.Pairs.add(float64(scores[i]), same)
+				}
+				if mark >= ofObjects {
+					d.Objects.add(float64(scores[i]), same)
 				}
 			}
-			d.Precision = metrics.PrecisionAtTop(d.Scores, d.Same, TopShares...)
+			d.Precision = metrics.PrecisionAtTop(d.Pairs.Scores, d.Pairs.Same, TopShares...)
 		}
 	})
 }
@@ -136,19 +149,29 @@ func (s step) diagnostics(scope *model.Scope, inputs []*Node) []*Node {
 	if s.paired {
 		_, q := s.pairs(made.online[0], made.source, in, made.read.noise)
 		o := overlapOf(made.online[0], made.source, []int{0}, []int{1})
-		out = append(out, q, judged(o.labels(in[inLabels]), in[inPartners], s.dtype))
+		out = append(out, q, judged(o.labels(in[inLabels]), in[inPartners], s.background, s.dtype))
 	}
 	return out
 }
 
-// judged marks pairs of a place of an image and a place of its partner by their labels: 1 for the same other than 0, 0 for others, and −1 for two places
-// without a label, of which nobody knows whether they correspond. [images, (HW)²].
-func judged(labels, partners *Node, dtype dtypes.DType) *Node {
+// ofObjects is added to the mark of a pair of two objects.
+const ofObjects = 2
+
+// judged marks pairs of a place of an image and a place of its partner by their labels: 1 for the same other than 0, 0 for others, 2 more for two objects, whose labels
+// are above that of background, and −1 for pairs of which nobody knows whether they correspond: two places without a label if background has none, else any place
+// without one. [images, (HW)²].
+func judged(labels, partners *Node, background uint8, dtype dtypes.DType) *Node {
 	images, places := labels.Shape().Dim(0), labels.Shape().Dim(1)
 	theirs := InsertAxes(Gather(labels, InsertAxes(partners, -1)), 1)
 	ours := InsertAxes(labels, -1)
-	neither := LogicalAnd(Equal(ours, ZerosLike(ours)), Equal(theirs, ZerosLike(theirs)))
-	return Sub(sameLabel(labels, partners, dtype), Reshape(ConvertDType(neither, dtype), images, places*places))
+	number := func(pairs *Node) *Node { return Reshape(ConvertDType(pairs, dtype), images, places*places) }
+	unknown := LogicalAnd(Equal(ours, ZerosLike(ours)), Equal(theirs, ZerosLike(theirs)))
+	if background > 0 {
+		unknown = LogicalOr(Equal(ours, ZerosLike(ours)), Equal(theirs, ZerosLike(theirs)))
+	}
+	last := Scalar(labels.Graph(), labels.DType(), background)
+	objects := LogicalAnd(GreaterThan(ours, last), GreaterThan(theirs, last))
+	return Add(Sub(sameLabel(labels, partners, dtype), number(unknown)), MulScalar(number(objects), ofObjects))
 }
 
 // Intermediates are what a training step computes of one image x and its partner x′, for figures of the method. Maps are row by row.

@@ -71,6 +71,28 @@ func TestDiagnosticsOfLabelsArePrecise(t *testing.T) {
 	}
 }
 
+// TestPairsOfObjectsAreJudgedApart: with a label for background, pairs with an unlabelled patch count nowhere and those with background not among objects.
+func TestPairsOfObjectsAreJudgedApart(t *testing.T) {
+	b := onGo(t)
+	config := tiny()
+	config.Lambdas = losses.Lambdas{PatchAlignment: 1, PatchConcentration: 1}
+	counts := func(background uint8) (all, objects int) {
+		data := tinyData()
+		data.Background = background
+		trainer := newTrainer(t, b, data, config)
+		if err := trainer.Begin(1); err != nil {
+			t.Fatal(err)
+		}
+		d := diagnosticsOf(t, trainer)
+		return len(d.Pairs.Scores), len(d.Objects.Scores)
+	}
+	all, objects := counts(0)
+	labelled, fewer := counts(1)
+	if !(objects > 0 && objects < all && labelled == objects && fewer < objects) {
+		t.Errorf("%d pairs, of objects %d; with background labelled 1 %d, of objects %d", all, objects, labelled, fewer)
+	}
+}
+
 func TestShares(t *testing.T) {
 	g := sccore.Diagnostics{Lengths: losses.Lambdas{PatchAlignment: 0.5, PatchConcentration: 0.25, Prototypes: 7}}
 	if got := g.Shares(losses.Lambdas{PatchAlignment: 1, PatchConcentration: 6}); got != (losses.Lambdas{PatchAlignment: 0.25, PatchConcentration: 0.75}) {

@@ -45,6 +45,7 @@ func NewObjective(data Data, config Config) (*Objective, error) {
 		return nil, fmt.Errorf("batch %d in %d parts cannot be halved into objects and scenes", config.Batch, config.AccumulationSteps)
 	}
 	o.step = newStep(config, data.Objects != nil, data.Scenes != nil, data.Labels != nil)
+	o.step.background = data.Background
 	o.step.taught = data.TeacherLabels != nil && config.fromLabels()
 	return o, nil
 }

@@ -60,7 +60,7 @@ func TestEveryLossLearnsFromATeacher(t *testing.T) {
 			if err := trainer.SetTeacher(file); err != nil {
 				t.Fatal(err)
 			}
-			if after := diagnosticsOf(t, trainer); !slices.Equal(after.Scores, before.Scores) {
+			if after := diagnosticsOf(t, trainer); !slices.Equal(after.Pairs.Scores, before.Pairs.Scores) {
 				t.Errorf("%s: the teacher has moved", loss)
 			}
 		}
@@ -117,12 +117,12 @@ func TestFixedNoiseIsThatOfThePair(t *testing.T) {
 	}
 	fixed := diagnosticsOf(t, trainer)
 	count := 0
-	for _, score := range fixed.Scores {
+	for _, score := range fixed.Pairs.Scores {
 		if score != 0 && score != 1 {
 			count++
 		}
 	}
-	if share := float64(count) / float64(len(fixed.Scores)); share < 0.4 || share > 0.8 {
+	if share := float64(count) / float64(len(fixed.Pairs.Scores)); share < 0.4 || share > 0.8 {
 		t.Errorf("%.2f of the pairs have noise, want about 0.6", share)
 	}
 	config.Correspondences.Fixed = false
@@ -130,10 +130,10 @@ func TestFixedNoiseIsThatOfThePair(t *testing.T) {
 	if err := anew.Begin(1); err != nil {
 		t.Fatal(err)
 	}
-	if drawn := diagnosticsOf(t, anew); len(drawn.Scores) != len(fixed.Scores) || slices.Equal(drawn.Scores, fixed.Scores) {
+	if drawn := diagnosticsOf(t, anew); len(drawn.Pairs.Scores) != len(fixed.Pairs.Scores) || slices.Equal(drawn.Pairs.Scores, fixed.Pairs.Scores) {
 		t.Error("fixed noise is that of the step")
 	}
-	if again := diagnosticsOf(t, trainer); !slices.Equal(again.Scores, fixed.Scores) {
+	if again := diagnosticsOf(t, trainer); !slices.Equal(again.Pairs.Scores, fixed.Pairs.Scores) {
 		t.Error("fixed noise changes")
 	}
 }

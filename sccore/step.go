@@ -29,6 +29,7 @@ type step struct {
 	vit             encoder.ViT
 	objects, scenes int  // Images in one part of a batch.
 	labelled        bool // Whether label maps come with the images.
+	background      uint8
 	paired          bool // Whether partners come with them also without L_sc.
 	taught          bool // Whether correspondences from labels have label maps of their own.
 	dtype           dtypes.DType

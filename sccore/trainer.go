@@ -27,6 +27,8 @@ type Data struct {
 	// numbered after all objects. Nil for images without labels. [StepMetrics].Classes uses them; training uses them only for correspondences from
 	// labels.
 	Labels func(image int32, labels []uint8, size int) error
+	// Background is the label of background, 1 where the first class is background: patches of it are no objects. 0 says that pixels without a label are background.
+	Background uint8
 	// TeacherLabels are those that correspondences from labels are made of, such as wrong ones; nil for Labels.
 	TeacherLabels func(image int32, labels []uint8, size int) error
 
@@ -94,7 +96,7 @@ func (t *Trainer) Configure(config Config) error {
 func (t *Trainer) SetData(data Data) error {
 	old := t.objective.data
 	if (data.Objects == nil) != (old.Objects == nil) || (data.Scenes == nil) != (old.Scenes == nil) || (data.Labels == nil) != (old.Labels == nil) ||
-		(data.TeacherLabels == nil) != (old.TeacherLabels == nil) {
+		(data.TeacherLabels == nil) != (old.TeacherLabels == nil) || data.Background != old.Background {
 		return errors.New("these images need another compiled step")
 	}
 	t.Rewind()

@@ -98,6 +98,14 @@ func (s *AnnotatedScenes) Read(i int, pixels []uint8, size int) (Size, error) {
 	return s.sizes[i], nil
 }
 
+// Background is the label of background, or 0 if no class is.
+func (s *AnnotatedScenes) Background() uint8 {
+	if len(s.Classes) > 0 && s.Classes[0] == "background" {
+		return 1
+	}
+	return 0
+}
+
 // Square returns image i resized to a square, [size, size, 3].
 func (s *AnnotatedScenes) Square(i, size int) []uint8 {
 	pixels, whole := make([]uint8, size*size*3), Size{size, size}

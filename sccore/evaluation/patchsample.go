@@ -12,6 +12,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/settings"
 	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
 )
 
 // PatchSample draws patches of annotated images. Images are resized to squares, whole. A patch has the class of the pixel in its middle; patches that are
@@ -119,7 +120,7 @@ func (n NoiseRate) Rules() error {
 
 // Protocol describes the evaluation in one line.
 func (n NoiseRate) Protocol() string {
-	return fmt.Sprintf("share of pairs of patches of different images that have one class, among the tenth with the highest cosine; %d patches of each image of %d px",
+	return fmt.Sprintf("share of pairs of patches of different images that have one class, among the tenth with the highest cosine; %d patches of each image of %d px, the images drawn by the seed",
 		n.Sample.PerImage, n.Sample.Size)
 }
 
@@ -134,6 +135,12 @@ const (
 	DetailTrend    = "trend"         // Rank correlation of the positive rate with similarity, over the deciles.
 	DetailAllPairs = "all pairs"     // The positive rate of all pairs, %.
 	detailPairs    = "million pairs" // How many there are.
+	detailSlope    = "slope"         // Of the positive rate over the deciles, in points per decile.
+
+	// The positive rates of the top decile and of all pairs, and the slope, without patches of background.
+	DetailObjects     = "objects top decile"
+	DetailObjectPairs = "objects all pairs"
+	detailObjectSlope = "objects slope"
 )
 
 // BinRate names the detail of a bin's positive rate in %, which is missing without pairs.
@@ -147,11 +154,23 @@ func DecileRate(decile int) string { return fmt.Sprintf("decile %d rate", decile
 
 // Measure measures the positive rate of the top decile, with that of bins and deciles as details.
 func (n NoiseRate) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
-	drawn, err := n.Sample.Draw(ctx, e.FeatureExtractor, d.Test, e.Seed)
+	set, sample := d.Test, n.Sample
+	if sample.Images < set.Len() { // Each seed draws its own.
+		places := rand.New(rand.NewPCG(e.Seed, uint64(sample.Images))).Perm(set.Len())[:sample.Images]
+		slices.Sort(places)
+		set = set.Pick(places)
+	}
+	drawn, err := sample.Draw(ctx, e.FeatureExtractor, set, e.Seed)
 	if err != nil {
 		return r, err
 	}
 	top, details, err := rates(drawn.Dispersion(false), n.Bins)
+	if err == nil && set.Classes[0] == "background" {
+		// Without an object in two images there are no such rates.
+		if objects, without, err := rates(drawn.Dispersion(true), n.Bins); err == nil {
+			details[DetailObjects], details[DetailObjectPairs], details[detailObjectSlope] = objects, without[DetailAllPairs], without[detailSlope]
+		}
+	}
 	r.Numbers = []Number{{Name: "top_decile", Metric: "positive rate of the top decile", Unit: "%", Value: top, Details: details}}
 	return r, err
 }
@@ -190,8 +209,13 @@ func rates(patches dispersion.Patches, bins int) (top float64, details map[strin
 			details[BinRate(i)] = 100 * b.Rate
 		}
 	}
+	var places, of []float64
 	for i, g := range deciles {
 		details[DecileRate(i)] = 100 * g.Rate
+		places, of = append(places, float64(i)), append(of, 100*g.Rate)
+	}
+	if _, slope := stat.LinearRegression(places, of, nil, false); !math.IsNaN(slope) {
+		details[detailSlope] = slope
 	}
 	return 100 * deciles[Deciles-1].Rate, details, nil
 }

@@ -49,6 +49,9 @@ func Claims(out string, profile study.Profile, set ...string) (figures.Scoreboar
 				case len(found[i].Blind) > 0:
 					note = fmt.Sprintf("No claim is read from %s of %s on %s data: none of the encoders that it compares is above random weights by three standard errors.",
 						strings.Join(found[i].Blind, ", "), e.Name, kind)
+				case found[i].Gated:
+					note = fmt.Sprintf("No claim about CoTAP is read from %s on %s data: at the start the most similar pairs of objects are right less than a quarter more often than all pairs.",
+						e.Name, kind)
 				default:
 					measured[key{claim.ID, claim.Part, kind}] = found[i]
 				}

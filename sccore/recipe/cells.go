@@ -103,7 +103,12 @@ func Train[C comparable, D study.Data](r *study.Run[C, D], t *Trainer, s Stage, 
 	loop := train.Loop[sccore.StepMetrics]{
 		Trainer: t.Trainer, Dir: dir, Final: FinalFile, Note: &curve,
 		Evaluators: slices.Concat([]train.Evaluator{t.DiagnosticsEvaluator(c.GradientsEvery)}, Evaluators(t.Frozen, data, c, r.Cell.Seed), more),
-		Start:      func() error { return t.Start(s, filepath.Dir(dir), uint64(r.Cell.Seed)) },
+		Start: func() error {
+			if err := t.Start(s, filepath.Dir(dir), uint64(r.Cell.Seed)); err != nil {
+				return err
+			}
+			return t.measureGate(r.Context, s, dir, r.Say)
+		},
 	}
 	loop.After = func(m sccore.StepMetrics, evaluated map[string]float64) error {
 		m.Evaluated = evaluated

@@ -93,6 +93,9 @@ func curveOf[C comparable, D study.Data](r *study.Run[C, D], dir string) (file s
 	if l := last.Lambdas; l != nil {
 		details["lambda_patch_concentration"], details["lambda_image_concentration"] = l.PatchConcentration, l.ImageConcentration
 	}
+	if err := AddGate(dir, details); err != nil {
+		return "", nil, err
+	}
 	file, err = filepath.Rel(r.Root(), file)
 	return filepath.ToSlash(file), details, err
 }

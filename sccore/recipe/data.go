@@ -108,7 +108,9 @@ func annotated(o study.Options, config Config, seed int, start string) (d Data, 
 		return d, err
 	}
 	scenes, err := opened.Train.Share(seed, shares).AnnotatedScenes(config.Second.ImageSize)
-	d.Train = sccore.Data{Objects: scenes, Labels: scenes.Labels}
+	if err == nil {
+		d.Train = sccore.Data{Objects: scenes, Labels: scenes.Labels, Background: scenes.Background()}
+	}
 	return d, err
 }
 

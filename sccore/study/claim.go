@@ -16,9 +16,17 @@ type Evidence struct {
 	Values  []float64
 	Data    []string // Identities of the data.
 	Changed []string // Settings that differ from the profile's.
+	Gated   bool     // Correspondences at the start of a run are below [leastGate]: no claim about CoTAP is read.
 	Blind   []string // Columns that do not show training, see [Results.Blind]: no claim is read from them.
 	Note    string   // What a reader of the claim has to know about the values; optional.
 }
+
+// DetailGate is the detail of a record of a training with CoTAP that says how well its correspondences told objects at its start: the precision of the 5 % of pairs of
+// objects with the highest S_t, over that of all of them.
+const DetailGate = "start_gate"
+
+// leastGate is the gate of claims about CoTAP, which compare runs that have [DetailGate] with runs that have it not.
+const leastGate = 1.25
 
 // Evidence measures the quantities of claims of one experiment, see [figures.Quantity]. Claims with equally many alternatives of
 // Column stand on the same one, with the same text for "*": the first that gives values to any of them. Those of one Column choose their rows alone. random is the row of random weights, above which a column has to show training; empty for none.
@@ -106,7 +114,7 @@ func (r Results) evidence(claim figures.Claim, alternative int, text, random str
 			}
 		}
 	}
-	fromFile := false
+	fromFile, gates := false, map[bool]float64{} // The lowest gates of rows, and of rows that are subtracted.
 	for _, column := range columns {
 		changed(r.changed[column]...)
 		if random != "" && !slices.Contains(rows, random) && r.Blind(column, random, rows...) {
@@ -117,9 +125,14 @@ func (r Results) evidence(claim figures.Claim, alternative int, text, random str
 				start := record.start()
 				changed(start.Encoder.Changed)
 				fromFile = fromFile || start.Init != ""
+				minus := slices.Contains(strings.Split(q.MinusRow, " & "), row)
+				if gate, ok := record.Details[DetailGate]; ok && (gates[minus] == 0 || gate < gates[minus]) {
+					gates[minus] = gate
+				}
 			}
 		}
 	}
+	e.Gated = gates[false] > 0 && gates[true] == 0 && gates[false] < leastGate && q.MinusRow != ""
 	if fromFile {
 		e.Note = strings.TrimSpace(e.Note + fmt.Sprintf(" All seeds of %s start from one file, so intervals leave out the start's share.", claim.Experiment))
 	}

@@ -57,9 +57,9 @@ func profile(s evaluation.PatchSample) Config {
 func tables(results study.Results) (tables []figures.Table) {
 	for _, column := range results.Columns() {
 		table := encoders.Alone("Positive rate on "+column,
-			"Share of pairs of patches of different images that have one class: of the tenth of pairs with the highest cosine, and of all pairs. The paper "+
+			"Share of pairs of patches of different images that have one class: of the tenth of pairs with the highest cosine, and of all pairs, with and without patches of background. The paper "+
 				"has it as Fig. noise_rate alone.",
-			encoders.AllRows(results, "main", column), encoders.Details([]string{column}, "top decile", "top decile", evaluation.DetailAllPairs)...)
+			encoders.AllRows(results, "main", column), encoders.Details([]string{column}, "top decile", "top decile", evaluation.DetailAllPairs, evaluation.DetailObjects, evaluation.DetailObjectPairs)...)
 		tables = append(tables, table.Of(results))
 	}
 	return tables

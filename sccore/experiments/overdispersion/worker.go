@@ -95,8 +95,15 @@ func record(r *run, _ *recipe.Trainer) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.Cell.Name(), err)
 	}
+	gate := map[string]float64{}
+	if err := recipe.AddGate(r.Dir, gate); err != nil {
+		return err
+	}
 	curve, err := r.Path(recipe.CurveFile)
 	for i := range numbers {
+		if numbers[i].Details == nil {
+			numbers[i].Details = gate
+		}
 		numbers[i].Row, numbers[i].Curve = rowOf(r.Cell), curve
 		numbers[i].Protocol += fmt.Sprintf("; linear probe and k-NN of frozen features every %d steps, online branch", c.EvaluateEvery)
 		if c.Recall.Size > 0 {

@@ -9,19 +9,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/settings"
@@ -207,7 +206,7 @@ func openPhotographs(o study.Options, c Config, seed int) (d data, err error) {
 	if err != nil {
 		return d, err
 	}
-	d.Train, d.classes = sccore.Data{Scenes: scenes, Labels: scenes.Labels}, len(scenes.Classes)
+	d.Train, d.classes = sccore.Data{Scenes: scenes, Labels: scenes.Labels, Background: scenes.Background()}, len(scenes.Classes)
 	return d, nil
 }
 
@@ -309,13 +308,7 @@ func (w worker) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	for i, precision := range d.Precision {
-		details[fmt.Sprintf("precision_top%g", 100*sccore.TopShares[i])] = precision
-	}
-	details["precision_top100"] = metrics.PrecisionAtTop(d.Scores, d.Same, 1)[0] // What scores without any sense would have at the top.
-	if auc, err := stats.AUC(d.Scores, d.Same); err == nil {                     // Without pairs of one class there is none.
-		details["auc"] = auc
-	}
+	maps.Copy(details, recipe.Correspondences(d))
 	if !s.Untrained {
 		if err := w.train(r); err != nil {
 			return err

@@ -72,16 +72,20 @@ func fewImages(paths []string, inputs int) (some []string) {
 
 func showVerb() *cobra.Command {
 	c := &cobra.Command{
-		Use: "show IMAGES…", Short: "draw what weights see in images: principal components, nearest patches, attention of [CLS]",
-		Long:    "Draw what weights see in images: principal components, nearest patches, attention of [CLS]. " + inputsHelp,
-		Example: "semcon show photos --weights runs/photos/encoder.safetensors --out pictures\nsemcon show dog.jpg --weights facebook/dino-vits16 --point 0.5,0.3",
+		Use: "show [IMAGES…]", Short: "draw what weights see in images: principal components, nearest patches, attention of [CLS]",
+		Long:    "Draw what weights see in images: principal components, nearest patches, attention of [CLS]. Without arguments, what a small encoder sees in a photograph of a cat. " + inputsHelp,
+		Example: "semcon show\nsemcon show photos --weights runs/photos/encoder.safetensors --out pictures\nsemcon show dog.jpg --weights facebook/dino-vits16 --point 0.5,0.3",
 	}
 	file := weightsFlag(c)
 	out := c.Flags().String("out", "pictures", "`FOLDER` for the pictures, .svg and .png")
 	size := c.Flags().Int("size", 0, "`PIXELS` of the height and width that images are cropped to; by default 224 or the nearest that the patches fit")
 	places := c.Flags().StringArray("point", nil, "also draw where patches are like the one at `X,Y` of the first image, in shares of its width and height: 0.5,0.5 is the middle; may be repeated")
 	c.RunE = func(c *cobra.Command, inputs []string) error {
-		paths := fewImages(must.M1(imagesWith(*file, noWeights(), inputs)), len(inputs))
+		var paths []string
+		example := len(inputs) == 0 && *file == ""
+		if !example {
+			paths = fewImages(must.M1(imagesWith(*file, noWeights(), inputs)), len(inputs))
+		}
 		var points []features.Point
 		for _, text := range *places {
 			var at features.Point
@@ -93,8 +97,14 @@ func showVerb() *cobra.Command {
 		if *size < 0 || *size > 2048 {
 			return usagef("--size %d is not between 1 and 2048", *size)
 		}
-		must.M(locateFlag(c, "weights", file))
 		must.M(requireWritable("out", *out))
+		if example {
+			paths = make([]string, 1)
+			paths[0], *file = must.M2(ownimages.Example(*out))
+			fmt.Printf("no image and no weights: %s, and a small encoder that was trained on drawn scenes, %s\n", paths[0], *file)
+		} else {
+			must.M(locateFlag(c, "weights", file))
+		}
 		for _, f := range must.M1(ownimages.Show(must.M1(openEngine()), *file, paths, *size, points...)) {
 			must.M(figures.SaveFigure(*out, f.Name, f.Figure))
 			fmt.Printf("wrote %s\n", filepath.Join(*out, f.Name+".png"))

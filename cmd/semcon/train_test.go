@@ -102,7 +102,7 @@ func TestTrainAndShowErrors(t *testing.T) {
 		{"train one --set speed=1", 1, `no key "speed"`},
 		{"train one --init pointer.safetensors", 1, "pointer.safetensors: is a Git LFS pointer"},
 		{"train none*", 1, "none*: no such file or directory"},
-		{"show", 2, "want at least one image"},
+		{"show --weights tiny.safetensors", 2, "want at least one image"},
 		{"show broken.png", 2, "--weights FILE is missing"},
 		{"train many --set batch=16", 1, "batch 16 would show images twice with the same views: there are 9 images to train on; --set batch=8 fits"},
 		{"show broken.png --weights nowhere.pth", 1, "--weights nowhere.pth: no such file or directory"},
@@ -138,5 +138,9 @@ func TestShowDraws(t *testing.T) {
 		if status != 0 || stdout != wrote {
 			t.Errorf("exit status %d: %s%s", status, stdout, stderr)
 		}
+	}
+	stdout, stderr, status := outcome(t, semcon(t, m, "show", "--size", "48"))
+	if status != 0 || !strings.HasPrefix(stdout, "no image and no weights: pictures/cat.jpg, and a small encoder") || !strings.Contains(stdout, "wrote pictures/pca.png\n") {
+		t.Errorf("without arguments: exit status %d: %s%s", status, stdout, stderr)
 	}
 }

@@ -1,9 +1,9 @@
 package ownimages
 
 import (
-	"bytes"
+	"embed"
 	"fmt"
-	"image/png"
+	"path/filepath"
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/figures"
@@ -11,8 +11,6 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/datasets/synthetic"
-	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -64,23 +62,23 @@ func standardImages(path string) error {
 	return nil
 }
 
-// DrawScene writes a drawn scene to a PNG file, for what wants a photograph where there is none.
-func DrawScene(file string) error {
-	var encoded bytes.Buffer
-	if err := png.Encode(&encoded, synthetic.Scenes(1, 192, 4).Images.Image(0)); err != nil {
-		return err
-	}
-	return atomicfile.WriteBytes(file, encoded.Bytes())
-}
+//go:embed example/cat.jpg example/encoder.safetensors
+var example embed.FS
 
-// RandomEncoder writes a small transformer with random weights to a file, for what wants a file of weights where there is none.
-func RandomEncoder(file string) error {
-	v, store, err := evaluation.RandomViT("vit-tiny", 0)
-	if err != nil {
-		return err
+// Example writes a photograph and a small encoder, trained on drawn scenes, into a folder, for what wants them where there are none. Their README.md says what
+// they are.
+func Example(folder string) (photo, weightsFile string, err error) {
+	for name, file := range map[string]*string{"cat.jpg": &photo, EncoderFile: &weightsFile} {
+		content, err := example.ReadFile("example/" + name)
+		if err != nil {
+			return "", "", err
+		}
+		*file = filepath.Join(folder, name)
+		if err := atomicfile.WriteBytes(*file, content); err != nil {
+			return "", "", err
+		}
 	}
-	defer store.Finalize()
-	return weights.ExportViT(file, store, "/", v, nil, map[string]string{"run": "random weights"})
+	return photo, weightsFile, nil
 }
 
 // Show draws what an encoder makes of photographs: the principal components of patch features as colours ("pca"), where the patches of the next image are

@@ -1,6 +1,7 @@
 package ownimages
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -8,12 +9,15 @@ import (
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 )
 
-// TestShowWithoutWeights: the file of random weights serves what wants a file, and the drawn scene what wants a photograph, for one image and for two.
-func TestShowWithoutWeights(t *testing.T) {
+// TestShowTheExample: the small encoder serves what wants a file, and the cat what wants a photograph, for one image and for two. Together they are below 2 MB.
+func TestShowTheExample(t *testing.T) {
 	dir := t.TempDir()
-	file := filepath.Join(dir, "random.safetensors")
-	if err := RandomEncoder(file); err != nil {
+	cat, file, err := Example(filepath.Join(dir, "start"))
+	if err != nil {
 		t.Fatal(err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Size() > 2e6 {
+		t.Errorf("%s is above 2 MB, or %v", file, err)
 	}
 	if err := synthetic.WriteFolder(dir, synthetic.Objects(2, 64, 1).Images); err != nil {
 		t.Fatal(err)
@@ -22,11 +26,7 @@ func TestShowWithoutWeights(t *testing.T) {
 	if err != nil || len(photos) != 2 {
 		t.Fatalf("%q, %v", photos, err)
 	}
-	scene := filepath.Join(dir, "start", "scene.png")
-	if err := DrawScene(scene); err != nil {
-		t.Fatal(err)
-	}
-	photos[1] = scene
+	photos[1] = cat
 	for count, want := range map[int]int{1: 2, 2: 3} {
 		all, err := Show(testbackend.Go(t), file, photos[:count], 64)
 		if err != nil || len(all) != want {

@@ -58,7 +58,7 @@ func (o *Objective) inputs(s step, batch *datasets.Batch, seed uint64, scheduled
 		pixels = slices.Concat(pixels[:images*size*3], pixels[first*size*3:])
 	}
 	named := map[string]any{
-		inPixels:    tensors.FromFlatDataAndDimensions(pixels, images+s.positives(), o.config.ImageSize, o.config.ImageSize, 3),
+		inPixels:    train.Bytes{Values: pixels, Dimensions: []int{images + s.positives(), o.config.ImageSize, o.config.ImageSize, 3}},
 		inScheduled: scheduled,
 	}
 	globals, locals := o.config.Views.Draw(seed, draws, batch.Images[:images], batch.Sizes[:images])

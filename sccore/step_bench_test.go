@@ -42,6 +42,17 @@ func BenchmarkStep(b *testing.B) {
 		}
 		b.ReportMetric(float64(config.Batch*b.N)/b.Elapsed().Seconds(), "images/s")
 	})
+	b.Run("input", func(b *testing.B) { // Of images in memory, on canvases of the full profile.
+		config := tiny()
+		config.Views.GlobalCropSize, config.ImageSize, config.Batch, config.Prototypes = 48, 512, 128, 16
+		config.Views.Locals = 0
+		config.ImageHead, config.PatchHead = heads.Projector{HiddenDim: 256, OutDim: 64}, heads.Projector{HiddenDim: 256, OutDim: 64}
+		trainer, parts := begun(b, config, 512), 0
+		b.ResetTimer()
+		used := costs(b, func() (err error) { parts, err = trainer.Read(b.Context(), b.N, time.Hour); return err })
+		b.ReportMetric(float64(config.Batch*parts)/b.Elapsed().Seconds(), "images/s")
+		b.ReportMetric(float64(config.Batch*parts)/used.Seconds(), "images/CPU-s")
+	})
 	b.Run("vit-s16", func(b *testing.B) {
 		config := sccore.Default()
 		config.ImageSize, config.Batch = 256, 2

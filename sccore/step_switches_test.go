@@ -24,7 +24,7 @@ func stepGradients(t *testing.T, b compute.Backend, change func(s *step)) (losse
 	images := given[inGlobals].Shape().Dim(0) / s.Views.Globals
 	given[inPixels] = tensors.FromFlatDataAndDimensions(
 		tensors.MustCopyFlatData[uint8](given[inPixels])[:images*s.ImageSize*s.ImageSize*3], images, s.ImageSize, s.ImageSize, 3)
-	s.dtype = dtypes.Float32
+	s.dtype, s.vit.Dim = dtypes.Float32, 16 // Of a head 8: fused attention takes multiples.
 	change(&s)
 	store := model.NewStore()
 	if err := store.SetRNGStateFromSeed(11); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -120,7 +121,10 @@ func checkSetup(ctx context.Context) []finding {
 		return []finding{{stateMissing, "notebooks", err.Error()}}
 	}
 	steps, limits, err := in.state(ctx)
-	if err != nil {
+	switch {
+	case errors.Is(err, errNoGo): // A machine that runs the binary alone.
+		return []finding{{stateMissing, "notebooks", err.Error()}}
+	case err != nil:
 		return []finding{{stateBroken, "set-up", err.Error()}}
 	}
 	var findings []finding

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -38,6 +39,18 @@ func TestDoctorNamesWhatMends(t *testing.T) {
 	}
 	if line := row(t, stdout, "data"); !strings.HasPrefix(line, "missing ") || !strings.Contains(line, "SEMCON_DATA") {
 		t.Error(line)
+	}
+}
+
+// A machine that runs the binary alone has no Go, and lacks nothing but notebooks.
+func TestDoctorWithoutGo(t *testing.T) {
+	m := newMachine(t)
+	t.Setenv("GOMLX_BACKEND", "go")
+	m.Without(t, "go")
+	t.Setenv("PATH", os.Getenv("PATH")+":/bin")
+	stdout, _, status := outcome(t, semcon(t, m, "doctor"))
+	if line := row(t, stdout, "notebooks"); status != 0 || !strings.HasPrefix(line, "missing ") || !strings.Contains(line, "go is not on the PATH") {
+		t.Errorf("exit status %d, %s", status, line)
 	}
 }
 

@@ -83,10 +83,12 @@ func (m *machine) findPython(ctx context.Context) error {
 	return nil
 }
 
+var errNoGo = errors.New("go is not on the PATH: install Go 1.26.5 or newer from https://go.dev/dl")
+
 func (m *machine) findGo(ctx context.Context, root string) error {
 	path, err := exec.LookPath("go")
 	if err != nil {
-		return errors.New("go is not on the PATH: install Go 1.26.5 or newer from https://go.dev/dl")
+		return errNoGo
 	}
 	goEnv := exec.CommandContext(ctx, path, "env", "GOROOT", "GOVERSION", "CGO_ENABLED", "CC")
 	goEnv.Dir = root // go.mod may select another toolchain than the one on the PATH.

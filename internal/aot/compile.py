@@ -12,7 +12,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Without a device XLA cannot choose the tiles of Triton's products.
-# The other flag is cudaFlags of package backend.
+# The other one is the first of cudaFlags of package backend.
 FLAGS = "--xla_gpu_enable_triton_gemm=false --xla_gpu_dot_merger_threshold_mb=0"
 
 

@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -37,7 +38,7 @@ type Options struct {
 	Profile study.Profile
 	Data    string   // The folder of ImageNet and COCO to pretrain on; empty for drawn images.
 	Set     []string // KEY=VALUE of the stage's configuration, or of the experiment's.
-	Folder  string   // An empty folder for drawn images to pretrain on, as PNG files; without it they stay in memory.
+	Folder  string   // An empty folder for files of drawn images to pretrain on, and what is decoded of them; without it they stay in memory.
 }
 
 // Step is a training step of a profile.
@@ -125,11 +126,7 @@ func pretraining(o Options) (Step, error) {
 	c.Recall, c.Shares, c.Images = recipe.Recall{}, 1, drawn
 	data, err := recipe.Open(study.Options{Profile: o.Profile, Data: o.Data}, c, 0)
 	if err == nil && o.Data == "" && o.Folder != "" {
-		var files *datasets.ImageFolder
-		if err = synthetic.WriteFolder(o.Folder, data.Objects[0].Images); err == nil {
-			files, err = datasets.OpenImageFolder(o.Folder)
-			data.Train.Objects, data.Train.Scenes = files, files
-		}
+		err = readFiles(&data.Train, data.Objects[0].Images, o.Folder)
 	}
 	if err != nil {
 		return Step{}, err
@@ -143,6 +140,24 @@ func pretraining(o Options) (Step, error) {
 		Images: launch, Batch: s.Batch, BF16: s.BF16, Pairs: launch * places * places * places * places, FLOPs: recipe.Stage{Config: *s}.FLOPs(),
 		New: func(b compute.Backend) (Trainer, error) { return sccore.NewTrainer(b, data.Train, *s) },
 	}, nil
+}
+
+// readFiles writes images into a folder, and trains on these files. They are decoded once, as "semcon run --cache" does it.
+func readFiles(train *sccore.Data, images *datasets.Images, folder string) error {
+	if err := synthetic.WriteFolder(filepath.Join(folder, "images"), images); err != nil {
+		return err
+	}
+	files, err := datasets.OpenImageFolder(filepath.Join(folder, "images"))
+	if err != nil {
+		return err
+	}
+	cache, err := datasets.OpenCache(filepath.Join(folder, "cache"), nil)
+	if err != nil {
+		return err
+	}
+	files = files.Cached(cache)
+	train.Objects, train.Scenes = files, files
+	return nil
 }
 
 // FiguresFile has what internal/aot says of steps, in a checkout.

@@ -57,16 +57,22 @@ func unusedGPU(hasGPU bool, config, asked string) string {
 	return "this machine has an NVIDIA GPU, and XLA's CUDA plugin is not installed, so that the CPU computes"
 }
 
-// cudaFlags are XLA's flags for its CUDA plugin. Without this one XLA merges products of one weight with activations of two sizes, for which it copies
-// the activations next to each other and the results apart: a tenth of the memory that a pretraining step moves.
-const cudaFlags = "--xla_gpu_dot_merger_threshold_mb=0"
+// cudaFlags are XLA's flags for its CUDA plugin. Without the first one XLA merges products of one weight with activations of two sizes, for which it copies
+// the activations next to each other and the results apart: a tenth of the memory that a pretraining step moves. The second one
+// keeps cuDNN's kernels out of CUDA graphs: versions 0.11 of the plugin cannot record the backward pass of attention ("capturing stream has unjoined work").
+const cudaFlags = "--xla_gpu_dot_merger_threshold_mb=0 --xla_gpu_enable_command_buffer=-CUDNN"
 
 // setCUDAFlags sets XLA's flags before the plugin of a configuration is loaded, which reads them once. Flags of the user come last and win.
 func setCUDAFlags(config string) error {
-	_, plugin, _ := split(config)
+	_, plugin, options := split(config)
 	flags := os.Getenv("XLA_FLAGS")
 	if !strings.Contains(filepath.Base(plugin), "cuda") || strings.Contains(flags, cudaFlags) {
 		return nil
+	}
+	if strings.Contains(options, "tf32=false") { // GoMLX's option is for products alone. This one is for NVIDIA's libraries, and so for convolutions.
+		if err := os.Setenv("NVIDIA_TF32_OVERRIDE", "0"); err != nil {
+			return err
+		}
 	}
 	return os.Setenv("XLA_FLAGS", strings.TrimSpace(cudaFlags+" "+flags))
 }

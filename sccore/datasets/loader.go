@@ -153,7 +153,14 @@ func (l Loader) read(ctx context.Context, step int, orders *[2]Order) (*Batch, e
 // readFrom reads the images of a batch from a position on.
 func (l Loader) readFrom(ctx context.Context, b *Batch, from int) error {
 	size, n := l.ImageSize*l.ImageSize*3, len(b.Images)
-	b.Pixels = append(b.Pixels, make([]uint8, n*size-len(b.Pixels))...)
+	if b.Pixels == nil { // Once for positives, too, which come later.
+		most := n
+		if l.Positive != nil {
+			most += b.Objects
+		}
+		b.Pixels = make([]uint8, most*size)
+	}
+	b.Pixels = b.Pixels[:n*size]
 	b.Sizes = append(b.Sizes, make([]Size, n-len(b.Sizes))...)
 	skipped := make([][]Skipped, n)
 	err := EachImage(ctx, n-from, l.Workers, func(i int) (err error) {

@@ -102,7 +102,7 @@ func layerNorm(scope *model.Scope, p parameters, x *Node) *Node {
 func (v ViT) attention(scope *model.Scope, p parameters, n normed, turn func(x *Node) *Node) (y, maps, keys *Node) {
 	batch, tokens, head := n.x.Shape().Dim(0), n.x.Shape().Dim(1), v.Dim/v.NumHeads
 	// XLA divides its own operations over several devices. A kernel that it does not know would run on each device for all images.
-	fused := fusesAttention(n.x.Graph().Backend(), p.compute) && n.x.Graph().NumDevices() == 1
+	fused := fusesAttention(n.x.Graph().Backend(), p.compute, head) && n.x.Graph().NumDevices() == 1
 	parts := v.project(scope, p, n.rows(), fused)
 	part := func(i int) *Node { return Reshape(parts[i], batch, tokens, v.NumHeads, head) }
 	query, key, value := part(0), part(1), part(2)
@@ -125,11 +125,11 @@ func (v ViT) attention(scope *model.Scope, p parameters, n normed, turn func(x *
 	return Reshape(y, batch, tokens, v.Dim), maps, keys
 }
 
-// fusesAttention reports whether a backend has a kernel of its own for attention in a dtype, forward and backward. Such a kernel keeps no attention
-// maps in memory. It is never taken in float32 or wider, so that these mean the same on every backend.
-func fusesAttention(b compute.Backend, dtype dtypes.DType) bool {
+// fusesAttention reports whether a backend has a kernel of its own for attention in a dtype with heads of so many dimensions, forward and backward. Such a kernel
+// keeps no attention maps in memory. It is never taken in float32 or wider, so that these mean the same on every backend. cuDNN's takes multiples of 8 to 128.
+func fusesAttention(b compute.Backend, dtype dtypes.DType, head int) bool {
 	has := b.Capabilities().Operations
-	return dtype.IsHalfPrecision() && has[compute.OpTypeFusedScaledDotProductAttention] && has[compute.OpTypeFusedScaledDotProductAttentionVJP]
+	return dtype.IsHalfPrecision() && head%8 == 0 && head <= 128 && has[compute.OpTypeFusedScaledDotProductAttention] && has[compute.OpTypeFusedScaledDotProductAttentionVJP]
 }
 
 // project returns the queries, keys and values of rows, [tokens, Dim], each [tokens, Dim]. Apart, they are products of their own, so that each lies dense

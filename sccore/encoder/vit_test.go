@@ -152,7 +152,7 @@ func largest(values []float64) float64 { return max(slices.Max(values), -slices.
 func TestBFloat16FollowsFloat32(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		exact := smallest
-		exact.Depth = 1
+		exact.Depth, exact.Dim = 1, 16 // Of a head 8: fused attention takes multiples.
 		coarse := exact
 		coarse.ComputeDType = dtypes.BFloat16
 		want := tokensAndGradients(t, b, exact, normal(2, 6, 4, 3))

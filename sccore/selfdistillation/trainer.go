@@ -190,7 +190,7 @@ func (o *objective) prepare(batch *datasets.Batch, seed uint64) []any {
 	c, s := o.config, o.step
 	globals, locals := c.Views.Draw(seed, batch.Step, batch.Images, batch.Sizes)
 	named := map[string]any{
-		inPixels:  tensors.FromFlatDataAndDimensions(batch.Pixels, c.Batch, c.ImageSize, c.ImageSize, 3),
+		inPixels:  train.Bytes{Values: batch.Pixels, Dimensions: []int{c.Batch, c.ImageSize, c.ImageSize, 3}},
 		inGlobals: globals, inLocals: locals,
 	}
 	if c.Method == IBOT {

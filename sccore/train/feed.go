@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -57,7 +58,7 @@ func (t *Trainer[M]) startFeed(ctx context.Context) {
 	go func() {
 		defer close(ready)
 		err := panics.Catch(func() error {
-			for batch, err := range t.task.Batches(ctx, seed, number) {
+			for batch, err := range readAhead(t.task.Batches(ctx, seed, number)) {
 				if err == nil {
 					if err = t.upload(batch.Inputs); err != nil {
 						Free(batch.Inputs)
@@ -85,6 +86,45 @@ func (t *Trainer[M]) startFeed(ctx context.Context) {
 	}()
 }
 
+// readAhead makes the next batch while the one before is in use. It waits at its end until none is made any more, and frees what nobody takes.
+func readAhead(batches iter.Seq2[Batch, error]) iter.Seq2[Batch, error] {
+	return func(yield func(Batch, error) bool) {
+		ready, stop := make(chan fed), make(chan struct{})
+		offer := func(next fed) (taken bool) {
+			select {
+			case ready <- next:
+				return true
+			case <-stop:
+				Free(next.batch.Inputs)
+				return false
+			}
+		}
+		go func() {
+			defer close(ready)
+			err := panics.Catch(func() error {
+				for batch, err := range batches {
+					if !offer(fed{batch, err}) {
+						break
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				offer(fed{err: err})
+			}
+		}()
+		for next := range ready {
+			if !yield(next.batch, next.err) {
+				break
+			}
+		}
+		close(stop)
+		for next := range ready { // Until it is closed.
+			Free(next.batch.Inputs)
+		}
+	}
+}
+
 // Rewind stops making batches ahead, and waits until none is made any more. The next step starts again. Call it before what batches depend on changes.
 func (t *Trainer[M]) Rewind() {
 	if t.feed.cancel == nil {
@@ -100,8 +140,9 @@ func (t *Trainer[M]) Rewind() {
 // upload moves the tensors among the inputs of a part to the devices, so that the step need not.
 func (t *Trainer[M]) upload(inputs []any) error {
 	for i, input := range inputs {
-		if tensor, ok := input.(*tensors.Tensor); ok {
-			placed, err := place(t.backend, tensor, t.task.Inputs[i].Divided)
+		switch input.(type) {
+		case *tensors.Tensor, Bytes:
+			placed, err := place(t.backend, input, t.task.Inputs[i].Divided)
 			if err != nil {
 				return err
 			}
@@ -120,6 +161,12 @@ func Free(inputs []any) {
 			}
 		}
 	}
+}
+
+// Bytes are an input in Go's memory, row-major. They move to the device from there, without a tensor between, which would be a copy of all images of a step.
+type Bytes struct {
+	Values     []uint8
+	Dimensions []int
 }
 
 // Placed is an input that is on each device already, and stays there from step to step.

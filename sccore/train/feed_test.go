@@ -78,7 +78,11 @@ func TestReadMakesTheBatchesThatComeNext(t *testing.T) {
 		for len(made) > 0 {
 			all = append(all, <-made)
 		}
-		if last := all[max(0, len(all)-len(want)):]; !slices.Equal(last, want) {
+		first := len(all) - 1
+		for first > 0 && all[first] != want[0] {
+			first--
+		}
+		if last := all[first:]; len(last) > len(want)+2 || !slices.Equal(last[:min(len(want), len(last))], want) { // Two are made ahead.
 			t.Errorf("parts %v are made, want %v last", all, want)
 		}
 	}

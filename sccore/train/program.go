@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/distributed"
+	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
@@ -67,8 +68,16 @@ func specOf(mesh *distributed.DeviceMesh, input shapes.Shape, divided bool) (*di
 func (p *Program) Call(inputs []any, read func(outputs []*tensors.Tensor)) error {
 	mesh, placed := backend.Mesh(p.backend), slices.Clone(inputs)
 	for i, input := range inputs {
-		if there, ok := input.(Placed); ok {
-			placed[i] = there.input
+		switch input := input.(type) {
+		case Placed:
+			placed[i] = input.input
+		case Bytes:
+			there, err := place(p.backend, input, p.inputs[i].Divided)
+			if err != nil {
+				return err
+			}
+			defer there.FinalizeAll()
+			placed[i] = there
 		}
 	}
 	if mesh == nil {
@@ -111,12 +120,23 @@ func shard(mesh *distributed.DeviceMesh, input any, divided bool) (*dtensor.Tens
 type onDevice interface{ FinalizeAll() error }
 
 // place moves an input to the devices of a backend, which share its rows if it is divided, and frees it where it was.
-func place(b compute.Backend, input *tensors.Tensor, divided bool) (onDevice, error) {
-	mesh := backend.Mesh(b)
-	if mesh == nil {
-		return input, input.ToDevice(b, 0)
+func place(b compute.Backend, input any, divided bool) (onDevice, error) {
+	mesh, bytes, ok := backend.Mesh(b), Bytes{}, false
+	if bytes, ok = input.(Bytes); ok && mesh == nil {
+		buffer, err := b.BufferFromFlatData(0, bytes.Values, shapes.Make(dtypes.Uint8, bytes.Dimensions...))
+		if err != nil {
+			return nil, err
+		}
+		return tensors.FromBuffer(buffer)
 	}
-	placed, err := shard(mesh, input, divided)
+	if ok {
+		input = tensors.FromFlatDataAndDimensions(bytes.Values, bytes.Dimensions...)
+	}
+	tensor := input.(*tensors.Tensor)
+	if mesh == nil {
+		return tensor, tensor.ToDevice(b, 0)
+	}
+	placed, err := shard(mesh, tensor, divided)
 	if err != nil {
 		return nil, err
 	}
@@ -125,5 +145,5 @@ func place(b compute.Backend, input *tensors.Tensor, divided bool) (onDevice, er
 			return nil, errors.Join(err, placed.FinalizeAll())
 		}
 	}
-	return placed, input.FinalizeAll()
+	return placed, tensor.FinalizeAll()
 }

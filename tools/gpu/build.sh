@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes the folder that first-hour.sh needs on a machine with a GPU, which then needs neither Go nor a network: semcon, tests of numerics as binaries with what
-# they read, drawn images, PyTorch's steps, and first-hour.sh itself. The binaries need this machine's glibc or a newer one, so build on an old system.
+# they read, drawn images, PyTorch's steps, the pretraining step as XLA's program, and first-hour.sh itself. Writing that program takes the CPU plugin of
+# "semcon lab --setup-only". The binaries need this machine's glibc or a newer one, so build on an old system.
 #
 #   tools/gpu/build.sh FOLDER
 set -euo pipefail
@@ -15,7 +16,8 @@ for package in losses sccore sccore/encoder sccore/train; do
     cp -r "$package/testdata" "$kit/tests/$package/"
   fi
 done
-cp sccore/encoder/bench/vit.py sccore/encoder/bench/step.py tools/gpu/first-hour.sh "$kit/"
+cp sccore/encoder/bench/vit.py sccore/encoder/bench/step.py tools/gpu/kernels.py tools/gpu/first-hour.sh "$kit/"
+go run ./internal/aot --dump "$kit/pretrain-256.mlir" # In bfloat16.
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

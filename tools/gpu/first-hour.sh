@@ -85,6 +85,9 @@ torch() {
   echo "{\"images_per_second\": ${line% *}, \"images_per_cpu_second\": ${line#* }}"
 }
 
+# kernels runs the step of the full profile without input, by JAX, and lists its kernels.
+kernels() { python "$kit/kernels.py" "$kit/pretrain-256.mlir" 256; }
+
 # train pretrains on drawn images from weights that a tiny training leaves. The full profile has no other start.
 train() {
   local batch=$1
@@ -195,6 +198,9 @@ for batch in $batches; do
     part "torch-float32-$batch" 180 "" torch "$batch" --device "$device"
   fi
 done
+if [ "$device" = cuda ] && python -c 'import jax' 2>>"$log"; then
+  part kernels 400 "" kernels
+fi
 part bench-fine-tune 400 "$tf32" bench --step fine-tune --bf16
 part bench-detection 600 "$tf32" bench --step detection --bf16
 part train 900 "$tf32" train "${batches%% *}" --set second.bf16=true

@@ -150,7 +150,7 @@ func (g Grid) Text() string {
 		if slices.ContainsFunc(g.Columns, func(c Column) bool { return c.Title != "" }) {
 			var titles []string
 			for _, c := range g.Columns {
-				titles = append(titles, c.Title)
+				titles = append(titles, strings.TrimSpace(c.Group+" "+c.Title))
 			}
 			rows = append([]GridRow{{Cells: Plain(titles...)}}, rows...)
 		}

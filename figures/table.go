@@ -23,7 +23,7 @@ type Row struct {
 	Cells []Cell   // One cell per column.
 }
 
-// Table shows measured numbers beside printed ones. Write it with [Table.Markdown], [Table.HTML], [Table.LaTeX] or [Table.CSV].
+// Table shows measured numbers beside printed ones. Write it with [Table.Markdown], [Table.Text], [Table.HTML], [Table.LaTeX] or [Table.CSV].
 type Table struct {
 	Title    string    // E.g. "Tab. effect_aug".
 	Caption  string    // What the table shows, without what follows from the fields below.
@@ -62,11 +62,11 @@ func Measured(tables []Table) []Table {
 }
 
 // Formats are the formats that [Table.Format] knows.
-var Formats = []string{"md", "csv", "latex", "html"}
+var Formats = []string{"md", "text", "csv", "latex", "html"}
 
 // Format writes the table in one of [Formats]; another name is an error.
 func (t Table) Format(format string) (string, error) {
-	return formatted(format, Formats, map[string]func() string{"md": t.Markdown, "csv": t.CSV, "latex": t.LaTeX, "html": t.HTML})
+	return formatted(format, Formats, map[string]func() string{"md": t.Markdown, "text": t.Text, "csv": t.CSV, "latex": t.LaTeX, "html": t.HTML})
 }
 
 // formatted writes by the writer of a format; a name that is not among formats is an error.
@@ -80,6 +80,11 @@ func formatted(format string, formats []string, writers map[string]func() string
 // Markdown is [Grid.Markdown] of the table: "paper / **ours ± sd** (difference)". Without ours the slash keeps its place; without any paper there is none.
 func (t Table) Markdown() string {
 	return t.grid("Each cell: paper / ours ± sd (difference)", Cell.inLine).Markdown()
+}
+
+// Text writes aligned columns for a terminal, with cells as those of [Table.Markdown].
+func (t Table) Text() string {
+	return t.Title + "\n" + t.grid("Each cell: paper / ours ± sd (difference)", Cell.inLine).Text()
 }
 
 const stackedReading = "Each cell: ours ± sd, below it the paper's number and the difference"

@@ -30,6 +30,7 @@ func dataVerb() *cobra.Command {
 	var folder string
 	dataFlag(c, &folder)
 	from := c.Flags().String("from", "", "`URL` of a folder to fetch archives from; by default their official places")
+	format := formatFlag(c)
 	lacking := c.Flags().String("for", "", "fetch what an `EXPERIMENT` lacks")
 	var known, all []string
 	for _, e := range experiments.All() {
@@ -43,7 +44,7 @@ func dataVerb() *cobra.Command {
 	c.RunE = func(c *cobra.Command, names []string) error {
 		switch {
 		case len(names) == 0 && *lacking == "":
-			return listData(c.Context(), folder)
+			return listData(c.Context(), *format, folder)
 		case len(names) == 0 || names[0] != "fetch":
 			return usagef("unknown action %q, want fetch", strings.Join(names, " "))
 		case len(names) > 1 && *lacking != "":
@@ -75,10 +76,26 @@ func dataVerb() *cobra.Command {
 	return c
 }
 
+// splitLine is a split of a dataset in JSON.
+type splitLine struct {
+	State    string         `json:"state"` // ok, missing or broken.
+	Dataset  string         `json:"dataset"`
+	Split    datasets.Split `json:"split"`
+	Folder   string         `json:"folder"`
+	Count    int            `json:"count"`
+	Official int            `json:"official_count"`
+	Identity string         `json:"identity"`
+	Detail   string         `json:"detail"`
+}
+
 // listData reads every split in the folder and prints its identity, to be compared with the identities in run records.
-func listData(ctx context.Context, folder string) error {
+func listData(ctx context.Context, format, folder string) error {
+	all, w := []splitLine{}, textOf(format)
+	if folder == "" && format == "json" {
+		return printAs(format, "", all)
+	}
 	if folder == "" {
-		fmt.Printf("%s, or fetch: semcon data fetch cifar10 --data data\n", checkData(folder)[0].detail)
+		fmt.Printf("%s, or fetch: semcon data fetch cifar10 --data data\n", checkData(folder)[0].Detail)
 		return nil
 	}
 	must.M(requireFolder("data", folder))
@@ -96,27 +113,29 @@ func listData(ctx context.Context, folder string) error {
 			state, split.Err = stateBroken, err
 			count++
 		}
-		fmt.Printf("%-8s %-12s %-6s %s\n", state, split.Name, split.Split, split)
+		all = append(all, splitLine{state, split.Key, split.Split, split.Folder, split.Count, split.Official, identity, split.String()})
+		fmt.Fprintf(w, "%-8s %-12s %-6s %s\n", state, split.Name, split.Split, split)
 		if err == nil {
-			fmt.Printf("%28s %s\n%28s %s\n", "", split.Folder, "", identity)
+			fmt.Fprintf(w, "%28s %s\n%28s %s\n", "", split.Folder, "", identity)
 		}
 	}
 	if ext, ok := datasets.FindClassFolders(folder); ok {
-		fmt.Printf("%-8s %-12s %-6s %s\n", stateOK, "images", "both", describeClassFolders(folder, ext))
+		fmt.Fprintf(w, "%-8s %-12s %-6s %s\n", stateOK, "images", "both", describeClassFolders(folder, ext))
 	}
-	fmt.Printf("%-8s %-12s %-6s needs no data\n", stateOK, "synthetic", "both")
+	fmt.Fprintf(w, "%-8s %-12s %-6s needs no data\n", stateOK, "synthetic", "both")
 	for i, d := range fetch.Table {
 		if i == 0 && len(lacking) > 0 {
-			fmt.Printf("\n\"semcon data fetch DATASET --data %s\" downloads, or says how to get:\n", quote(folder))
+			fmt.Fprintf(w, "\n\"semcon data fetch DATASET --data %s\" downloads, or says how to get:\n", quote(folder))
 		}
 		size := "by hand"
 		if d.Steps == "" {
 			size = fetch.Size(d.Bytes())
 		}
 		if lacking[d.Key] {
-			fmt.Printf("  %-14s %-8s %s\n", d.Key, size, d.Name)
+			fmt.Fprintf(w, "  %-14s %-8s %s\n", d.Key, size, d.Name)
 		}
 	}
+	must.M(printAs(format, "", all))
 	return broken(count)
 }
 
@@ -176,11 +195,19 @@ func listVerb() *cobra.Command {
 	completeExperiments(c, true)
 	var data string
 	dataFlag(c, &data)
+	format := formatFlag(c)
 	long := c.Flags().Bool("long", false, "show the question, the data and the cost of every profile of each experiment")
 	c.RunE = func(_ *cobra.Command, names []string) error {
+		var chosen []study.Experiment
 		for i := range names {
 			e, _, err := oneExperiment(names[i : i+1])
 			must.M(err)
+			chosen = append(chosen, e)
+		}
+		if *format == "json" {
+			return printAs("json", "", listing{backend.Engine(), checkData(data), experimentLines(chosen)})
+		}
+		for i, e := range chosen {
 			if i > 0 {
 				fmt.Println()
 			}
@@ -191,10 +218,10 @@ func listVerb() *cobra.Command {
 		}
 		fmt.Printf("engine  %s\n\ndata\n", backend.Engine())
 		for _, f := range checkData(data) {
-			if f.state == stateOK {
-				f.state = "found"
+			if f.State == stateOK {
+				f.State = "found"
 			}
-			fmt.Printf("  %-8s %-22s %s\n", f.state, f.what, f.detail)
+			fmt.Printf("  %-8s %-22s %s\n", f.State, f.What, f.Detail)
 		}
 		if *long {
 			for _, e := range experiments.All() {
@@ -209,6 +236,33 @@ func listVerb() *cobra.Command {
 		return nil
 	}
 	return c
+}
+
+// listing is what "semcon list --format json" prints.
+type listing struct {
+	Engine      string           `json:"engine"`
+	Data        []finding        `json:"data"`
+	Experiments []experimentLine `json:"experiments"`
+}
+
+// experimentLine is an experiment in JSON.
+type experimentLine struct {
+	Name       string                   `json:"name"`
+	Asks       string                   `json:"asks"`
+	Reproduces string                   `json:"reproduces"`
+	Data       string                   `json:"data"`
+	Cost       map[study.Profile]string `json:"cost"`
+}
+
+// experimentLines are the chosen experiments, or all if none is chosen.
+func experimentLines(chosen []study.Experiment) (lines []experimentLine) {
+	if chosen == nil {
+		chosen = experiments.All()
+	}
+	for _, e := range chosen {
+		lines = append(lines, experimentLine{e.Name, e.Title, e.Reproduces, e.Data, e.Cost})
+	}
+	return lines
 }
 
 // describeExperiment describes an experiment in a line for each thing, and for each profile.

@@ -24,9 +24,9 @@ import (
 
 // finding is one line of the doctor's report.
 type finding struct {
-	state  string // ok, missing (not needed) or broken.
-	what   string
-	detail string // What was found, and how to fix it.
+	State  string `json:"state"` // ok, missing (not needed) or broken.
+	What   string `json:"what"`
+	Detail string `json:"detail"` // What was found, and how to fix it.
 }
 
 const (
@@ -43,19 +43,22 @@ func doctorVerb() *cobra.Command {
 	var data string
 	dataFlag(c, &data)
 	out := c.Flags().String("out", "out", "`FOLDER` of the results")
+	format := formatFlag(c)
 	repair := c.Flags().Bool("repair", false, "move broken lines of the records aside")
 	clearCache := c.Flags().Bool("clear-cache", false, "remove the programs that XLA has compiled; they are compiled again when they are needed")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *clearCache {
 			must.M(xlacache.Clear())
 		}
-		count := 0
+		count, all := 0, []finding{}
 		for _, f := range slices.Concat(checkBackends(), checkSetup(c.Context()), checkData(data), []finding{checkDisk(*out)}, checkRecords(*out, *repair)) {
-			fmt.Printf("%-8s %-20s %s\n", f.state, f.what, f.detail)
-			if f.state == stateBroken {
+			all = append(all, f)
+			fmt.Fprintf(textOf(*format), "%-8s %-20s %s\n", f.State, f.What, f.Detail)
+			if f.State == stateBroken {
 				count++
 			}
 		}
+		must.M(printAs(*format, "", all))
 		return broken(count)
 	}
 	return c
@@ -142,7 +145,7 @@ func checkSetup(ctx context.Context) []finding {
 			f = finding{stateBroken, step.name, "not installed or out of date: " + setupCommand}
 		} else if command := probes[step.name]; command != nil {
 			said, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()
-			f.detail, _, _ = strings.Cut(strings.TrimSpace(string(said)), "\n")
+			f.Detail, _, _ = strings.Cut(strings.TrimSpace(string(said)), "\n")
 			if err != nil {
 				f = finding{stateBroken, step.name, fmt.Sprintf("%s: %v: remove %s, then %s", command[0], err, in.dir(), setupCommand)}
 			}
@@ -165,11 +168,11 @@ func checkData(folder string) []finding {
 		f := finding{stateOK, split.Name + " " + string(split.Split), split.String()}
 		switch {
 		case split.Missing() && split.Fetchable:
-			f.state, f.detail = stateMissing, fmt.Sprintf("not in %s: semcon data fetch %s --data %s", folder, split.Key, quote(folder))
+			f.State, f.Detail = stateMissing, fmt.Sprintf("not in %s: semcon data fetch %s --data %s", folder, split.Key, quote(folder))
 		case split.Missing():
-			f.state = stateMissing
+			f.State = stateMissing
 		case split.Err != nil:
-			f.state = stateBroken
+			f.State = stateBroken
 		}
 		findings = append(findings, f)
 	}

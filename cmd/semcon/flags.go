@@ -1,9 +1,11 @@
 package main
 
 import (
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -193,6 +195,49 @@ func printAs(format, text string, result any) error {
 	}
 	fmt.Print(text)
 	return nil
+}
+
+// textOf returns where a verb prints its text: nowhere if the format is JSON.
+func textOf(format string) io.Writer {
+	if format == "json" {
+		return io.Discard
+	}
+	return os.Stdout
+}
+
+// csvNumbers are the columns of tables and claims in CSV that are numbers in JSON. What is missing is null, and "values" a list.
+var csvNumbers = []string{"paper", "mean", "sd", "low", "high", "n", "p", "corrected_p", "family"}
+
+// printLines prints a CSV text with a header as JSON: an object for each line.
+func printLines(text string) error {
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil {
+		return err
+	}
+	lines := []map[string]any{}
+	for _, row := range rows[min(1, len(rows)):] {
+		line := map[string]any{}
+		for i, name := range rows[0] {
+			switch {
+			case name == "values":
+				values := []any{}
+				for _, value := range strings.Fields(row[i]) {
+					if values = append(values, json.Number(value)); value == "NaN" { // Of a failed run.
+						values[len(values)-1] = nil
+					}
+				}
+				line[name] = values
+			case !slices.Contains(csvNumbers, name):
+				line[name] = row[i]
+			case row[i] == "":
+				line[name] = nil
+			default:
+				line[name] = json.Number(row[i])
+			}
+		}
+		lines = append(lines, line)
+	}
+	return printAs("json", "", lines)
 }
 
 // weightsFlag adds the flag of a file of weights.

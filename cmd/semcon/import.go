@@ -10,6 +10,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// imported is what "semcon import --format json" prints: what matches, by keys of the file.
+type imported struct {
+	File         string   `json:"file"`
+	Architecture string   `json:"architecture"`
+	Prefix       string   `json:"prefix"`
+	Matched      []string `json:"matched"`
+	Reshaped     []string `json:"reshaped"`
+	Interpolated []string `json:"interpolated"`
+	Missing      []string `json:"missing"`
+	Unused       []string `json:"unused"`
+	Ignored      []string `json:"ignored"`
+	Written      string   `json:"written"` // The file; empty for none.
+}
+
 func importVerb() *cobra.Command {
 	c := &cobra.Command{
 		Use: "import WEIGHTS", Short: "read weights (.pth, .safetensors, sharded), report what matches, and write them with official, timm's or transformers' names",
@@ -20,13 +34,13 @@ func importVerb() *cobra.Command {
 	naming := c.Flags().String("naming", string(weights.Timm), "`NAMES` to write: official, timm or transformers")
 	complete(c, "naming", string(weights.Official), string(weights.Timm), string(weights.Transformers))
 	keepHead := c.Flags().Bool("head", false, "also keep the projection head, under \"head.\"; timm then cannot load the file strictly")
+	format := formatFlag(c)
 	list := c.Flags().Bool("list", false, "name the published checkpoints of the paper's tables and their successors, where they are, and what was tried of them")
 	c.RunE = func(c *cobra.Command, names []string) error {
 		wanted := weights.Naming(*naming)
 		switch {
 		case *list && len(names) == 0:
-			printPublished()
-			return nil
+			return printPublished(*format)
 		case *list || len(names) != 1:
 			return usagef("want one file of weights, or --list alone; got %s", listed(names))
 		case *out != "" && filepath.Ext(*out) != ".safetensors":
@@ -43,16 +57,18 @@ func importVerb() *cobra.Command {
 		}
 		names[0] = must.M1(locate(c, names[0]))
 		v := vitFile{Import: must.M1(choice.read(names[0]))}
-		fmt.Print(v.Import)
-		if *out == "" {
-			return nil
+		read, w := *v.Import, textOf(*format)
+		fmt.Fprint(w, v.Import)
+		if *out != "" {
+			if !*keepHead {
+				v.Head = nil
+			}
+			must.M(v.export(names[0], *out, wanted))
+			fmt.Fprintf(w, "wrote %s\n", *out)
 		}
-		if !*keepHead {
-			v.Head = nil
-		}
-		must.M(v.export(names[0], *out, wanted))
-		fmt.Printf("wrote %s\n", *out)
-		return nil
+		return printAs(*format, "", imported{
+			read.File, read.ViT.Name, read.Prefix, read.Matched, read.Reshaped, read.Interpolated, read.Missing, read.Unused, read.Ignored, *out,
+		})
 	}
 	return c
 }

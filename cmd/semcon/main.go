@@ -228,10 +228,10 @@ func helpVerb() *cobra.Command {
 
 func versionVerb() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "print the commit of this program, the engine, and the versions of what computes", Example: "semcon version", Args: noNames,
+		Use: "version", Short: "print the version and the commit of this program, the engine, and the versions of what computes", Example: "semcon version", Args: noNames,
 		RunE: func(*cobra.Command, []string) error {
 			versions := backend.Versions()
-			fmt.Printf("%-8s %s\n", "semcon", cmp.Or(versions["semcon"], "unknown commit"))
+			fmt.Printf("%-8s %s, %s\n", "semcon", backend.Version, cmp.Or(versions["semcon"], "unknown commit"))
 			fmt.Printf("%-8s %s\n", "engine", backend.Engine())
 			for _, name := range []string{"gomlx", "compute", "go-xla"} {
 				fmt.Printf("%-8s %s\n", name, cmp.Or(versions[name], "not in this program"))

@@ -13,6 +13,7 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/report"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/spf13/cobra"
@@ -64,7 +65,8 @@ func tableVerb() *cobra.Command {
 	}
 	completeExperiments(c, true)
 	o := recordFlags(c, "of the runs shown", "of the records")
-	format := choiceFlag(c, "format", "`FORMAT`: "+strings.Join(figures.Formats, ", "), figures.Formats...)
+	formats := append(slices.Clone(figures.Formats), "json")
+	format := choiceFlag(c, "format", "`FORMAT`: "+strings.Join(formats, ", ")+"; by default text in a terminal, and md elsewhere", formats...)
 	setFlag(c, o)
 	c.RunE = func(c *cobra.Command, names []string) error {
 		experiment, label, err := oneExperiment(names)
@@ -75,10 +77,10 @@ func tableVerb() *cobra.Command {
 		if len(records) == 0 {
 			fmt.Fprintf(os.Stderr, "semcon table: no records in %s; \"%s\" makes them\n", folder, commandFor("run", experiment.Name, *o))
 		}
-		all := len(records)
+		recorded := len(records)
 		records, err = experiment.Selected(records, *o)
 		must.M(choiceError(err))
-		if all > 0 && len(records) == 0 {
+		if recorded > 0 && len(records) == 0 {
 			fmt.Fprintf(os.Stderr, "semcon table: no runs with --set %s in %s\n", strings.Join(o.Set, " --set "), folder)
 		}
 		tables := must.M1(experiment.Tables(records, o.Profile))
@@ -89,16 +91,28 @@ func tableVerb() *cobra.Command {
 		} else if label != "" && len(figures.Measured(tables)) < len(tables) && paperAlone(shown) != "" {
 			fmt.Fprintf(os.Stderr, "semcon table: no run on the paper's data; \"%s\" shows the others\n", commandFor("table", experiment.Name, *o))
 		}
+		written := *format
+		switch {
+		case written == "json":
+			written = "csv"
+		case !c.Flags().Changed("format") && progress.IsTerminal(os.Stdout):
+			written = "text"
+		}
+		all := ""
 		for i, table := range shown {
-			text := must.M1(table.Format(*format))
+			text := must.M1(table.Format(written))
 			switch {
-			case i > 0 && *format == "csv": // All tables share one header.
+			case i > 0 && written == "csv": // All tables share one header.
 				_, text, _ = strings.Cut(text, "\n")
 			case i > 0:
-				fmt.Println()
+				text = "\n" + text
 			}
-			fmt.Print(text)
+			all += text
 		}
+		if *format == "json" {
+			return printLines(all)
+		}
+		fmt.Print(all)
 		return nil
 	}
 	return c
@@ -141,12 +155,17 @@ func claimsVerb() *cobra.Command {
 	}
 	o := recordFlags(c, "of the runs", "of the records")
 	setFlag(c, o)
-	format := choiceFlag(c, "format", "`FORMAT`: "+strings.Join(figures.ScoreboardFormats, ", "), figures.ScoreboardFormats...)
+	formats := append(slices.Clone(figures.ScoreboardFormats), "json")
+	format := choiceFlag(c, "format", "`FORMAT`: "+strings.Join(formats, ", "), formats...)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		must.M1(readRecords("claims", o, o.Out, experiments.All()...))
 		must.M(locateSettings(c, &o.Set))
-		must.M(knownSettings(*o))
-		fmt.Print(must.M1(must.M1(experiments.Claims(o.Out, o.Profile, o.Set...)).Format(*format)))
+		scoreboard, err := experiments.Claims(o.Out, o.Profile, o.Set...)
+		must.M(choiceError(err))
+		if *format == "json" {
+			return printLines(scoreboard.CSV())
+		}
+		fmt.Print(must.M1(scoreboard.Format(*format)))
 		return nil
 	}
 	return c
@@ -160,6 +179,7 @@ func compareVerb() *cobra.Command {
 	}
 	o := recordFlags(c, "of the runs", "of the records of runs that are named as EXPERIMENT/CELL; a run may also be the path of an experiment's folder, or the folder of a training by semcon train")
 	to := c.Flags().String("to", "", "`FILE` of a page with the comparison and its curves; .html")
+	format := formatFlag(c)
 	c.RunE = func(_ *cobra.Command, runs []string) error {
 		if len(runs) != 2 {
 			return usagef("want two runs, such as ablation/line2, got %s", listed(runs))
@@ -172,8 +192,7 @@ func compareVerb() *cobra.Command {
 		}
 		compared := must.M1(report.Compare(must.M1(report.Select(o.Out, runs[0], o.Profile)), must.M1(report.Select(o.Out, runs[1], o.Profile))))
 		if *to == "" {
-			fmt.Print(compared.Text())
-			return nil
+			return printAs(*format, compared.Text(), compared)
 		}
 		must.M(compared.Write(*to))
 		fmt.Printf("wrote %s\n", *to)
@@ -197,7 +216,6 @@ func reportVerb() *cobra.Command {
 		must.M(requireFolder("data", o.Data))
 		must.M(target.check(o.Out))
 		must.M(locateSettings(c, &o.Set))
-		must.M(knownSettings(*o))
 		shown := report.Options{Profile: o.Profile, Out: o.Out, Data: o.Data, Set: o.Set}
 		if *models {
 			shown.Backend = must.M1(backend.Open())
@@ -205,23 +223,6 @@ func reportVerb() *cobra.Command {
 		return target.write(c.Context(), shown)
 	}
 	return c
-}
-
-// knownSettings returns an error if no experiment with records has the settings.
-func knownSettings(o study.Options) (err error) {
-	if len(o.Set) == 0 {
-		return nil
-	}
-	for _, e := range experiments.All() {
-		records, readErr := study.Records(study.Folder(o.Out, e.Name))
-		if readErr != nil || len(records) == 0 {
-			continue
-		}
-		if _, err = e.Selected(records, o); err == nil {
-			return nil
-		}
-	}
-	return choiceError(err)
 }
 
 // reportTarget is where a report goes.
@@ -265,7 +266,7 @@ func (t *reportTarget) write(ctx context.Context, o report.Options) error {
 		page = filepath.Join(folder, "report.html")
 	}
 	if err := report.Write(page, o); err != nil {
-		return err
+		return choiceError(err)
 	}
 	if t.browser != "" {
 		if err := report.Print(ctx, t.browser, page, t.to); err != nil {

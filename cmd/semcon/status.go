@@ -19,7 +19,7 @@ func statusVerb() *cobra.Command {
 		Use: "status [EXPERIMENT]", Short: "show how far each cell of an experiment is, whoever runs it",
 		Example: "semcon status\nsemcon status ablation --profile full --data data",
 	}
-	o := studyFlags(c)
+	o, format := studyFlags(c), formatFlag(c)
 	c.RunE = func(c *cobra.Command, names []string) error {
 		if len(names) == 0 {
 			for _, flag := range []string{"profile", "only", "set"} { // They are for one experiment.
@@ -27,20 +27,29 @@ func statusVerb() *cobra.Command {
 					return usagef("--%s: name an experiment", flag)
 				}
 			}
-			return printOverview(*o)
+			return printOverview(*format, *o)
 		}
 		experiment, _, err := completeStudy(c, o, names)
 		must.M(err)
 		o.Warn = func(line string) { fmt.Fprintln(os.Stderr, line) }
-		fmt.Print(describeStatus(experiment.Name, o.Profile, must.M1(statusOf(experiment, *o))))
-		return nil
+		cells := must.M1(statusOf(experiment, *o))
+		return printAs(*format, describeStatus(experiment.Name, o.Profile, cells), cells)
 	}
 	return c
 }
 
+// recordedCells are how many of an experiment's cells have records. Both numbers are missing if it needs data, weights or other runs first.
+type recordedCells struct {
+	Experiment string        `json:"experiment"`
+	Profile    study.Profile `json:"profile"`
+	Recorded   *int          `json:"recorded"`
+	Cells      *int          `json:"cells"`
+}
+
 // printOverview prints a line for each experiment: how many cells of each profile have records.
-func printOverview(all study.Options) error {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+func printOverview(format string, all study.Options) error {
+	var overview []recordedCells
+	w := tabwriter.NewWriter(textOf(format), 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "recorded runs\t%s\n", strings.Join(profileNames(), "\t"))
 	for _, e := range experiments.All() {
 		fmt.Fprint(w, e.Name)
@@ -54,15 +63,18 @@ func printOverview(all study.Options) error {
 			}
 			done, all, err := e.Recorded(o)
 			if err != nil { // It needs data, weights or other runs first.
+				overview = append(overview, recordedCells{e.Name, profile, nil, nil})
 				fmt.Fprint(w, "\t—")
 				continue
 			}
+			overview = append(overview, recordedCells{e.Name, profile, &done, &all})
 			fmt.Fprintf(w, "\t%d of %d", done, all)
 		}
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintln(w, "—: needs data, weights or the runs of another experiment first; \"semcon status NAME --profile PROFILE\" says which")
-	return w.Flush()
+	must.M(w.Flush())
+	return printAs(format, "", overview)
 }
 
 // statusOf tells how far each cell is. It says so if opening the data takes long, as drawing images does.

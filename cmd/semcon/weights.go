@@ -42,9 +42,11 @@ func locateSettings(c *cobra.Command, set *[]string) (err error) {
 }
 
 // printPublished prints where published weights are, and what was tried of them.
-func printPublished() {
+func printPublished(format string) error {
+	text := ""
 	for _, p := range hub.Published() {
-		fmt.Printf("%s, %s\n  %s\n  read: %s\n", p.Model, p.Encoder, p.Where, p.Evidence())
+		text += fmt.Sprintf("%s, %s\n  %s\n  read: %s\n", p.Model, p.Encoder, p.Where, p.Evidence())
 	}
-	fmt.Println("\nNames OWNER/NAME and hf://… are taken wherever weights are. Download the other addresses by hand, and give the file.")
+	text += "\nNames OWNER/NAME and hf://… are taken wherever weights are. Download the other addresses by hand, and give the file.\n"
+	return printAs(format, text, hub.Published())
 }

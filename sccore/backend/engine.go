@@ -119,6 +119,9 @@ func gpuModelBelow(root string) string {
 	return ""
 }
 
+// Version is that of this project, as CHANGELOG.md and CITATION.cff have it.
+const Version = "v0.3.0"
+
 // Versions names what a number was computed with: Go, the compute libraries, and the commit of this project.
 var Versions = sync.OnceValue(func() map[string]string {
 	found := map[string]string{"go": runtime.Version()}

@@ -13,13 +13,15 @@ import (
 
 // Claims returns the scoreboard of the paper's claims from the records under the folder out. Each claim is measured by the experiment that it names, on
 // synthetic data and on real ones apart. Runs with settings that --set changed count for no claim; the scoreboard names them. With set the claims of experiments
-// that have its keys are measured on runs with these settings instead, which the scoreboard says. It lists the data behind its numbers.
+// that have its keys are measured on runs with these settings instead, which the scoreboard says; it is an error if no experiment with records has them. It lists the data behind its numbers.
 func Claims(out string, profile study.Profile, set ...string) (figures.Scoreboard, error) {
 	type key struct {
 		id, part string
 		kind     figures.DataKind
 	}
 	measured, notes := map[key]study.Evidence{}, []string(nil)
+	var unknown error // Why an experiment with records does not have the settings; nil once one has.
+	taken := false
 	for _, e := range All() {
 		records, err := study.Records(study.Folder(out, e.Name))
 		if err != nil {
@@ -27,8 +29,11 @@ func Claims(out string, profile study.Profile, set ...string) (figures.Scoreboar
 		}
 		selected, selectErr := e.Selected(records, study.Options{Profile: profile, Out: out, Set: set})
 		asked := len(set) > 0 && selectErr == nil && len(records) > 0
+		if len(set) > 0 && len(records) > 0 && selectErr != nil {
+			unknown = selectErr
+		}
 		if asked {
-			records = selected
+			records, taken = selected, true
 			notes = append(notes, fmt.Sprintf("Claims of %s are of runs with --set %s: %s.", e.Name, strings.Join(set, " --set "), plural.Count(len(records), "record")))
 		}
 		if len(records) > 0 && records[0].LeftOut > 0 {
@@ -60,6 +65,9 @@ func Claims(out string, profile study.Profile, set ...string) (figures.Scoreboar
 				}
 			}
 		}
+	}
+	if unknown != nil && !taken {
+		return figures.Scoreboard{}, unknown
 	}
 	board := figures.NewScoreboard(string(profile), func(c figures.Claim, kind figures.DataKind) (values []float64, data []string) {
 		found := measured[key{c.ID, c.Part, kind}]

@@ -23,20 +23,22 @@ import (
 
 // Comparison is what two runs differ in.
 type Comparison struct {
-	Names    [2]string
-	Settings [][3]string // Settings, data and engines that differ: a key, and its values in both runs, several of one run separated by " | ".
-	Numbers  []Paired
-	Curves   []figures.Curves // Of what both runs have recorded along the way, a series for each, means over seeds.
-	Notes    []string         // Seeds that one run lacks and that do not count, and curves that cannot be read.
+	Names    [2]string        `json:"runs"`
+	Settings [][3]string      `json:"settings"` // Settings, data and engines that differ: a key, and its values in both runs, several of one run separated by " | ".
+	Numbers  []Paired         `json:"numbers"`
+	Curves   []figures.Curves `json:"-"`     // Of what both runs have recorded along the way, a series for each, means over seeds.
+	Notes    []string         `json:"notes"` // Seeds that one run lacks and that do not count, and curves that cannot be read.
 }
 
 // Paired is a number of both runs.
 type Paired struct {
-	Name, Metric, Unit string
-	Values             [2][]float64 // By ascending seed: of the seeds of both runs, or of all seeds if there are none.
-	Seeds              []int        // Of both runs.
-	Differences        []float64    // Second minus first, for each seed of both.
-	Interval           stats.Interval
+	Name        string         `json:"name"`
+	Metric      string         `json:"metric"`
+	Unit        string         `json:"unit"`
+	Values      [2][]float64   `json:"values"`      // By ascending seed: of the seeds of both runs, or of all seeds if there are none.
+	Seeds       []int          `json:"seeds"`       // Of both runs.
+	Differences []float64      `json:"differences"` // Second minus first, for each seed of both.
+	Interval    stats.Interval `json:"-"`
 }
 
 // Compare compares two runs. Numbers are paired by row, column and seed; by column or row alone if the runs have no row and column in common, such as lines of an

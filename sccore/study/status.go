@@ -29,11 +29,11 @@ const (
 
 // CellStatus tells how far a cell is.
 type CellStatus struct {
-	Name    string
-	State   State
-	Step    int           // Steps done at the last checkpoint; 0 without one.
-	Age     time.Duration // Since the cell last wrote a file; 0 if it has none.
-	Failure string        // The error that ended its last call, as one line; empty unless it failed.
+	Name    string        `json:"name"`
+	State   State         `json:"state"`
+	Step    int           `json:"step"`            // Steps done at the last checkpoint; 0 without one.
+	Age     time.Duration `json:"age_nanoseconds"` // Since the cell last wrote a file; 0 if it has none.
+	Failure string        `json:"failure"`         // The error that ended its last call, as one line; empty unless it failed.
 }
 
 // Status tells how far each selected cell is, from records, locks and files. Other processes may be running the cells.

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
@@ -147,6 +148,32 @@ func list(o study.Options, table string, seeds int, read bool) (all []seeded, re
 // rowName is the name of a row that --set weights.NAME=FILE adds. Names of cells have it as a part.
 var rowName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]*$`)
 
+// misspelt reports whether a name is nearly that of another row: other signs or capitals, or one other letter before the size. Digits tell versions apart.
+func misspelt(name, row string) bool {
+	letters := func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}
+	if strings.Map(letters, name) == strings.Map(letters, row) {
+		return name != row
+	}
+	a, sizeA, _ := strings.Cut(name, "-")
+	b, sizeB, _ := strings.Cut(row, "-")
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	i := 0
+	for i < len(a) && a[i] == b[i] {
+		i++
+	}
+	if sizeA != sizeB || i == len(b) || unicode.IsDigit(rune(b[i])) || len(a) == len(b) && unicode.IsDigit(rune(a[i])) {
+		return false
+	}
+	return len(a)+1 == len(b) && a[i:] == b[i+1:] || len(a) == len(b) && a[i+1:] == b[i+1:]
+}
+
 // fromFiles returns the encoders that --set weights.KEY=FILE names: those of a row of the paper's table, or of a row under another name. It reads each file, so that a file that does not fit its row is an error before
 // anything runs. Keys in it that match a pattern of ignore are left out.
 func fromFiles(table, key, file, ignore string, seeds int) (all []seeded, err error) {
@@ -158,6 +185,11 @@ func fromFiles(table, key, file, ignore string, seeds int) (all []seeded, err er
 	}
 	if titles[key] != "" || !rowName.MatchString(key) {
 		return nil, fmt.Errorf("no row %q; want one of %s, or a name of your own of letters, digits and . _ + -", key, strings.Join(keys, ", "))
+	}
+	for _, near := range keys { // A misspelt row of the paper would become a row of its own without a word.
+		if !slices.Contains(keys, key) && misspelt(key, near) {
+			return nil, fmt.Errorf("no row %q: did you mean %s? Rows of the paper are %s; a row of your own needs a name that differs more", key, near, strings.Join(keys, ", "))
+		}
 	}
 	for seed := range seeds {
 		if seed > 0 && !strings.Contains(file, seedPlaceholder) {

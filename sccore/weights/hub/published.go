@@ -11,9 +11,10 @@ var publishedFile string
 
 // Checkpoint is a published file of weights of a method in the paper's tables, or of a successor.
 type Checkpoint struct {
-	Model, Encoder string
-	Where          string // What [Locate] takes, or the address of a file or a page to download from by hand.
-	Tried          string // What of it was read by this program: "layout" or "assumed".
+	Model   string `json:"model"`
+	Encoder string `json:"encoder"`
+	Where   string `json:"where"` // What [Locate] takes, or the address of a file or a page to download from by hand.
+	Tried   string `json:"tried"` // What of it was read by this program: "layout" or "assumed".
 }
 
 // tried says in words what was tried of a checkpoint.

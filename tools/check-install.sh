@@ -11,7 +11,8 @@ mkdir -p "$work/$module/@v"
 echo "$version" > "$work/$module/@v/list"
 echo "{\"Version\":\"$version\"}" > "$work/$module/@v/$version.info"
 git show HEAD:go.mod > "$work/$module/@v/$version.mod"
-git archive --format=zip --prefix="$module@$version/" -o "$work/$module/@v/$version.zip" HEAD
+# shellcheck disable=SC2046 # Each folder with a module of its own is a word.
+git archive --format=zip --prefix="$module@$version/" -o "$work/$module/@v/$version.zip" HEAD . $(git ls-files '*/go.mod' | sed 's|/go.mod$||; s|^|:(exclude)|')
 cd "$work"
 GOPROXY="file://$work,file://$cache/cache/download" GOSUMDB=off GOFLAGS= GOBIN="$work/bin" go install "$module/cmd/semcon@$version"
 "$work/bin/semcon" version

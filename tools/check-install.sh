@@ -6,7 +6,7 @@ module=github.com/semcon/semcon
 version=$(sed -n 's/^const Version = "\(.*\)"/\1/p' sccore/backend/engine.go)
 cache=$(go env GOMODCACHE)
 work=$(mktemp -d)
-trap 'chmod -R u+w "$cache/$module@$version" "$work" 2>/dev/null; rm -rf "$cache/$module@$version" "$cache/cache/download/$module" "$work"' EXIT
+trap 'chmod -R u+w "$cache/$module@$version" "$work" 2>/dev/null || true; rm -rf "$cache/$module@$version" "$cache/cache/download/$module" "$work"' EXIT
 mkdir -p "$work/$module/@v"
 echo "$version" > "$work/$module/@v/list"
 echo "{\"Version\":\"$version\"}" > "$work/$module/@v/$version.info"

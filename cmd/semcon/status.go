@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -85,28 +86,37 @@ func statusOf(e study.Experiment, o study.Options) ([]study.CellStatus, error) {
 	return cells, choiceError(err)
 }
 
-// states are the states in which cells are listed.
-var states = []study.State{study.Running, study.Failed, study.Stopped, study.ToDo, study.Done}
-
 // describeStatus lists cells by state under a line of totals.
 func describeStatus(name string, profile study.Profile, cells []study.CellStatus) string {
-	var totals, lines []string
-	for _, state := range states {
+	slices.SortStableFunc(cells, func(a, b study.CellStatus) int {
+		return slices.Index(study.States, a.State) - slices.Index(study.States, b.State)
+	})
+	text := fmt.Sprintf("%s (%s), %s: %s\n", name, profile, plural.Count(len(cells), "cell"), totals(cells))
+	for _, c := range cells {
+		text += statusLine(c)
+	}
+	return text
+}
+
+// totals says how many cells are in which state.
+func totals(cells []study.CellStatus) string {
+	var parts []string
+	for _, state := range study.States {
 		n := 0
 		for _, c := range cells {
 			if c.State == state {
 				n++
-				lines = append(lines, statusLine(c))
 			}
 		}
 		if n > 0 {
-			totals = append(totals, fmt.Sprintf("%d %s", n, state))
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}
 	}
-	return fmt.Sprintf("%s (%s), %s: %s\n%s", name, profile, plural.Count(len(cells), "cell"), strings.Join(totals, ", "), strings.Join(lines, ""))
+	return strings.Join(parts, ", ")
 }
 
-// statusLine describes a cell in one line: its state and name, and for one that is not recorded its last checkpoint, when it last wrote a file, and its error.
+// statusLine describes a cell in one line: its state and name, and for one that is not recorded its last checkpoint, when it last wrote a file, and what its process tells or
+// its error.
 func statusLine(c study.CellStatus) string {
 	line := fmt.Sprintf("%-8s %s", c.State, c.Name)
 	if c.State != study.Done && c.State != study.ToDo {
@@ -114,6 +124,9 @@ func statusLine(c study.CellStatus) string {
 			line += fmt.Sprintf("  step %d", c.Step)
 		}
 		line += fmt.Sprintf("  %v ago", c.Age.Round(time.Second))
+	}
+	if c.State == study.Running && c.Live != nil {
+		line += "  " + c.Live.Summary + c.Live.MemoryNote()
 	}
 	if c.Failure != "" {
 		line += "  " + c.Failure

@@ -3,7 +3,9 @@ package ownimages
 import (
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -62,18 +64,20 @@ func ReadMetrics(file string) (points []map[string]string, err error) {
 		return nil, err
 	}
 	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	for i, row := range rows {
-		point := map[string]string{}
-		for place, column := range rows[0] {
-			point[column] = row[place]
-		}
-		if i > 0 {
+	table := csv.NewReader(f)
+	columns, err := table.Read()
+	for err == nil {
+		var row []string
+		if row, err = table.Read(); err == nil {
+			point := map[string]string{}
+			for place, column := range columns {
+				point[column] = row[place]
+			}
 			points = append(points, point)
 		}
+	}
+	if !errors.Is(err, io.EOF) {
+		return points, fmt.Errorf("%s: %w", file, err)
 	}
 	return points, nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/recipe"
+	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/tensorboard"
 	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/weights"
@@ -35,7 +36,6 @@ const (
 	EventsFile  = tensorboard.FilePrefix + "semcon"
 	ReportFile  = "report.html"
 	runFile     = "run.json" // What the run is, so that another one does not go on in its folder.
-	lockFile    = "lock"
 
 	pictures       = "pictures/%06d.png" // Patch features at a step.
 	checkpoints    = "checkpoints"       // The folder of what resuming needs.
@@ -109,7 +109,7 @@ func Train(ctx context.Context, b compute.Backend, o Options) (err error) {
 	if err := os.MkdirAll(r.path(checkpoints), 0o777); err != nil {
 		return err
 	}
-	unlock, free, err := filelock.Try(r.path(lockFile))
+	unlock, free, err := filelock.Try(r.path(study.LockFile))
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,9 @@ func (r *run) train(ctx context.Context) (err error) {
 	}
 	defer r.trainer.Close()
 	r.trainer.Skipped = func(s datasets.Skipped) { r.skip(s.File + ": " + s.Reason) }
-	bar := r.Bar("train", r.config.Steps)
+	watched, end := study.Watched(r.Out, "train", r.config.Steps, nil)
+	defer func() { end(err) }()
+	bar := progress.Several(r.Bar("train", r.config.Steps), watched)
 	defer bar.Close()
 	if err := r.neighbours(ctx, s); err != nil {
 		return err
@@ -330,7 +332,7 @@ func checkFree(dir string) error {
 	}
 	isRun := func(entry fs.DirEntry) bool { return entry.Name() == runFile }
 	other := slices.IndexFunc(entries, func(entry fs.DirEntry) bool { // The others are there if the run was killed before it wrote what it is.
-		return entry.Name() != checkpoints && entry.Name() != lockFile && !strings.HasPrefix(entry.Name(), ".")
+		return entry.Name() != checkpoints && entry.Name() != study.LockFile && !strings.HasPrefix(entry.Name(), ".")
 	})
 	if other < 0 || slices.ContainsFunc(entries, isRun) {
 		return nil

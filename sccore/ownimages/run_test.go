@@ -20,6 +20,7 @@ import (
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/safetensors"
+	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
@@ -117,7 +118,7 @@ func TestTrainFromRandomWeights(t *testing.T) {
 	if err := Train(t.Context(), nil, o); err == nil || !strings.Contains(err.Error(), "and no run; name another folder") {
 		t.Errorf("a run among the images: %v", err)
 	}
-	if _, err := os.Stat(filepath.Join(o.Out, lockFile)); err == nil {
+	if _, err := os.Stat(filepath.Join(o.Out, study.LockFile)); err == nil {
 		t.Error("a lock among the images")
 	}
 }

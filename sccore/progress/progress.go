@@ -45,6 +45,22 @@ func (discard) Resumed(int)     {}
 func (discard) Phase(string)    {}
 func (discard) Close()          {}
 
+// Several returns a bar that passes everything on to each of several bars.
+func Several(bars ...Bar) Bar { return several(bars) }
+
+type several []Bar
+
+func (s several) each(do func(Bar)) {
+	for _, b := range s {
+		do(b)
+	}
+}
+
+func (s several) Set(done int, note string) { s.each(func(b Bar) { b.Set(done, note) }) }
+func (s several) Resumed(steps int)         { s.each(func(b Bar) { b.Resumed(steps) }) }
+func (s several) Phase(name string)         { s.each(func(b Bar) { b.Phase(name) }) }
+func (s several) Close()                    { s.each(Bar.Close) }
+
 // State is the content of a bar, shared by all renderers. It is not safe for concurrent use.
 type State struct {
 	Title string

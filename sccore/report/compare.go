@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
@@ -11,13 +10,11 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/page"
-	"github.com/semcon/semcon/sccore/ownimages"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -241,41 +238,21 @@ func (c *Comparison) recorded(s Selection) map[string]map[float64][]float64 {
 		if err != nil {
 			add(&c.Notes, "not read: "+err.Error())
 		}
-		for _, numbers := range points {
-			step, err := strconv.ParseFloat(numbers["step"], 64)
-			if err != nil {
-				continue
-			}
-			for quantity, text := range numbers {
-				value, err := strconv.ParseFloat(text, 64)
-				if err != nil || quantity == "step" || quantity == "epoch" {
-					continue
-				}
+		for _, point := range points {
+			for quantity, value := range point.values {
 				if all[quantity] == nil {
 					all[quantity] = map[float64][]float64{}
 				}
-				all[quantity][step] = append(all[quantity][step], value)
+				all[quantity][point.step] = append(all[quantity][point.step], value)
 			}
 		}
 	}
 	return all
 }
 
-// readCurve reads the points of a curve: what was recorded at each, by name.
-func readCurve(file string) (points []map[string]string, err error) {
-	if filepath.Ext(file) == ".csv" {
-		return ownimages.ReadMetrics(file)
-	}
-	recorded, err := study.ReadCurve[json.RawMessage](file)
-	for _, point := range recorded {
-		points = append(points, flatten(point))
-	}
-	return points, err
-}
-
 // Text describes the comparison for a terminal.
 func (c Comparison) Text() string {
-	var settings, numbers, curves [][]string
+	var settings, numbers [][]string
 	for _, row := range c.Settings {
 		settings = append(settings, row[:])
 	}
@@ -286,20 +263,31 @@ func (c Comparison) Text() string {
 		}
 		numbers = append(numbers, []string{name, p.Means()[0], p.Means()[1], p.Difference(), p.BySeed()})
 	}
-	number := func(value float64) string { return fmt.Sprintf("%.4g", value) }
-	for _, f := range c.Curves {
-		all := slices.Concat(f.Series[0].Y, f.Series[1].Y)
-		for i, s := range f.Series {
-			curves = append(curves, []string{[]string{f.Y, ""}[i], s.Name, number(s.Y[0]), spark(s.Y, slices.Min(all), slices.Max(all)), number(s.Y[len(s.Y)-1])})
-		}
-	}
 	text := fmt.Sprintf("A  %s\nB  %s\n", c.Names[0], c.Names[1]) + textOf("settings that differ", "none", []string{"", "A", "B"}, settings) +
 		textOf("numbers, B − A paired by seed, with 95 % intervals", "", []string{"", "A", "B", "B − A", "by seed"}, numbers) +
-		textOf("curves, from the first step to the last", "the runs have none in common", nil, curves)
+		CurvesText("the runs have none in common", c.Curves)
 	for _, line := range c.Notes {
 		text += line + "\n"
 	}
 	return text
+}
+
+// CurvesText draws curves of several series, each in a line, for a terminal; none stands in the place of curves.
+func CurvesText(none string, curves []figures.Curves) string {
+	number := func(value float64) string { return fmt.Sprintf("%.4g", value) }
+	var rows [][]string
+	for _, f := range curves {
+		var all []float64
+		for _, s := range f.Series {
+			all = append(all, s.Y...)
+		}
+		name := f.Y
+		for _, s := range f.Series {
+			rows = append(rows, []string{name, s.Name, number(s.Y[0]), spark(s.Y, slices.Min(all), slices.Max(all)), number(s.Y[len(s.Y)-1])})
+			name = ""
+		}
+	}
+	return textOf("curves, from the first step to the last", none, nil, rows)
 }
 
 // textOf is a table for a terminal; none stands in the place of rows.

@@ -19,10 +19,11 @@ import (
 // Files in a cell's folder that outlive a call: the seconds that all calls have taken so far, the files that were skipped, and the error that ended the
 // last call. A running cell holds its lock.
 const (
+	LockFile = "lock" // Every run has it, also one on photographs.
+
 	secondsFile = "seconds"
 	skippedFile = "skipped"
 	failureFile = "failure"
-	lockFile    = "lock"
 )
 
 // load reads the state that earlier calls left behind, and removes what they were writing when they were killed.

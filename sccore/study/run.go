@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomlx/compute"
@@ -29,6 +30,7 @@ type call[C comparable, D Data] struct {
 	opened  map[dataKey]*opened[C, D]
 	tasks   map[string]*task[C, D] // The selected cells and those that they need, by name.
 	bar     bar
+	summary atomic.Value // The bar's title and its summary, a string.
 
 	mu       sync.Mutex
 	warned   map[string]bool // Warnings of opened data.
@@ -144,9 +146,14 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error
 		o.Warnf("%s (\"semcon doctor --repair\" moves it aside)", line)
 	}
 	todo, total, finished := c.plan(selected, done)
-	c.bar.Bar = progress.Discard
+	title := fmt.Sprintf("%s (%s) on %s", s.Name, o.Profile, strings.Join(titles, ", "))
+	c.bar.Bar = progress.Draw(title, total, time.Second, func(s *progress.State) {
+		whole := *s
+		whole.Note = "" // It is of one cell.
+		c.summary.Store(title + "  " + whole.Summary())
+	})
 	if o.Bar != nil {
-		c.bar.Bar = o.Bar(fmt.Sprintf("%s (%s) on %s", s.Name, o.Profile, strings.Join(titles, ", ")), total)
+		c.bar.Bar = progress.Several(o.Bar(title, total), c.bar.Bar)
 	}
 	defer c.bar.Close()
 	c.bar.resumed(finished)
@@ -289,7 +296,7 @@ func (c *call[C, D]) runAll(ctx context.Context, tasks []*task[C, D]) error {
 // run runs one task, unless another process is running its cell. It makes the worker if it is nil, and returns it for the next task.
 func (c *call[C, D]) run(ctx context.Context, worker Worker[C, D], t *task[C, D]) (_ Worker[C, D], err error) {
 	defer c.release(t)
-	r := &Run[C, D]{call: c, task: t, Context: ctx, Cell: t.Cell, Dir: t.dir, began: time.Now()}
+	r := &Run[C, D]{call: c, task: t, Context: ctx, Cell: t.Cell, Dir: t.dir, began: time.Now(), watched: progress.Discard}
 	defer func() { r.end(err) }()
 	for _, needed := range t.needs {
 		if needed.missing {
@@ -301,10 +308,10 @@ func (c *call[C, D]) run(ctx context.Context, worker Worker[C, D], t *task[C, D]
 	if err := os.MkdirAll(r.Dir, 0o777); err != nil {
 		return worker, err
 	}
-	unlock, free, err := filelock.Try(filepath.Join(r.Dir, lockFile))
+	unlock, free, err := filelock.Try(filepath.Join(r.Dir, LockFile))
 	if err == nil && !free && c.options.Wait {
 		r.Say("waits for the process that is running it")
-		unlock, _, err = filelock.Wait(ctx, filepath.Join(r.Dir, lockFile), nil)
+		unlock, _, err = filelock.Wait(ctx, filepath.Join(r.Dir, LockFile), nil)
 		free = err == nil
 	}
 	if err != nil {
@@ -332,6 +339,9 @@ func (c *call[C, D]) run(ctx context.Context, worker Worker[C, D], t *task[C, D]
 	if !t.needed && t.complete(r.recorded, c.options.Profile) {
 		return worker, nil
 	}
+	var end func(error)
+	r.watched, end = Watched(r.Dir, t.name, t.steps, func() string { return c.summary.Load().(string) })
+	defer func() { end(err) }()
 	r.Phase(progress.Compiling)
 	if r.Data, err = c.dataOf(t.Cell, t.data); err != nil {
 		return worker, err

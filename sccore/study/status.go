@@ -1,6 +1,7 @@
 package study
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,6 +19,9 @@ import (
 // State is how far a cell is.
 type State string
 
+// States are the states in which cells are listed.
+var States = []State{Running, Failed, Stopped, ToDo, Done}
+
 // The states.
 const (
 	Done    State = "done"    // All its numbers are recorded; of a cell without numbers, those of all cells that need it.
@@ -34,6 +38,7 @@ type CellStatus struct {
 	Step    int           `json:"step"`            // Steps done at the last checkpoint; 0 without one.
 	Age     time.Duration `json:"age_nanoseconds"` // Since the cell last wrote a file; 0 if it has none.
 	Failure string        `json:"failure"`         // The error that ended its last call, as one line; empty unless it failed.
+	Live    *Live         `json:"live,omitempty"`  // What its process tells, or told last; nil for a cell that is done or has not begun.
 }
 
 // Status tells how far each selected cell is, from records, locks and files. Other processes may be running the cells.
@@ -114,8 +119,25 @@ func (s Spec[C, D]) unneeded(cell Cell[C], cells []Cell[C], statuses []CellStatu
 	return needed
 }
 
-// read reads the state of a cell that is not recorded from its folder.
+// read reads the state of a cell that is not recorded from its folder and its lock.
 func (c *CellStatus) read(dir string) error {
+	if err := c.readFiles(dir); err != nil || c.State == ToDo {
+		return err
+	}
+	unlock, free, err := filelock.Try(filepath.Join(dir, LockFile))
+	if err != nil {
+		return err
+	}
+	if !free {
+		c.State, c.Failure = Running, ""
+		return nil
+	}
+	unlock()
+	return nil
+}
+
+// readFiles reads the state from the files of a run. A running one counts as stopped.
+func (c *CellStatus) readFiles(dir string) error {
 	c.State = ToDo
 	var last, saved time.Time
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -140,15 +162,9 @@ func (c *CellStatus) read(dir string) error {
 		return err
 	}
 	c.State, c.Age = Stopped, max(0, time.Since(last))
-	unlock, free, err := filelock.Try(filepath.Join(dir, lockFile))
-	if err != nil {
-		return err
+	if content, err := os.ReadFile(filepath.Join(dir, progressFile)); err == nil && json.Unmarshal(content, &c.Live) != nil {
+		c.Live = nil // A copy that was cut off.
 	}
-	if !free {
-		c.State = Running
-		return nil
-	}
-	unlock()
 	failure, err := os.ReadFile(filepath.Join(dir, failureFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

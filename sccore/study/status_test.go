@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,7 +61,7 @@ func TestStatusTellsHowFarEachCellIs(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(running, "step-000000120.safetensors"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	unlock, _, err := filelock.Try(filepath.Join(running, lockFile))
+	unlock, _, err := filelock.Try(filepath.Join(running, LockFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,6 +85,35 @@ func TestStatusTellsHowFarEachCellIs(t *testing.T) {
 		t.Errorf("after runs, recorded are %s", got)
 	}
 
+	// Those that watch read the same from the files alone, also of a process that is silent.
+	folder := func(kind string, seed int) string {
+		return filepath.Join(out, "toy", y.folder("numbers", Cell[toyConfig]{Path: []string{kind}, Seed: seed, Config: toyConfig{Kind: kind, Steps: 3}}))
+	}
+	watched := func(name string, want State) CellStatus {
+		t.Helper()
+		kind, seed, _ := strings.Cut(name, "/seed")
+		dir := folder(kind, int(seed[0]-'0'))
+		c, err := ReadFolder(dir)
+		if err != nil || c.State != want {
+			t.Errorf("the files of %s say %+v, %v", name, c, err)
+		}
+		return c
+	}
+	watched("a/seed0", Failed)
+	watched("b/seed1", Done)
+	if c := watched("b/seed0", Stopped); c.Live == nil || c.Live.Title != "b/seed0" || c.Live.Total != 3 || !strings.HasPrefix(c.Live.Call, "toy (quick) on ") {
+		t.Errorf("the cell that was stopped has told %+v", c.Live)
+	}
+	bar, end := Watched(folder("b", 0), "b/seed0", 3, nil)
+	bar.Set(2, "loss 0.5")
+	if c := watched("b/seed0", Running); c.Live == nil || !strings.HasPrefix(c.Live.Summary, "0/3") {
+		t.Errorf("the cell that runs tells %+v", c.Live)
+	}
+	end(nil)
+	if _, err := os.Stat(filepath.Join(folder("b", 0), progressFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a finished run leaves its progress: %v", err)
+	}
+
 	// A failure is forgotten when the cell runs again.
 	y.run(t, Options{Out: out, Only: []string{"a/seed0"}})
 	if c := states()["a/seed0"]; c.State != Done {
@@ -98,7 +128,7 @@ func TestAWaitingCallTakesTheCellOver(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	unlock, _, err := filelock.Try(filepath.Join(dir, lockFile))
+	unlock, _, err := filelock.Try(filepath.Join(dir, LockFile))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,7 +73,7 @@ type Point struct {
 	Between float64 `json:"between,omitempty"`
 }
 
-// ReadCurve reads a curve file, which holds one line of JSON per point.
+// ReadCurve reads a curve file, which holds one line of JSON per point. With an error come the points before it.
 func ReadCurve[P any](path string) (points []P, err error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -83,7 +83,7 @@ func ReadCurve[P any](path string) (points []P, err error) {
 	for decoder.More() {
 		var p P
 		if err := decoder.Decode(&p); err != nil {
-			return nil, fmt.Errorf("%s: %.300w", path, err)
+			return points, fmt.Errorf("%s: %.300w", path, err)
 		}
 		points = append(points, p)
 	}

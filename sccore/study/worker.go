@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/progress"
 )
 
 // Run is a running cell, as a worker receives it.
@@ -25,7 +26,8 @@ type Run[C comparable, D Data] struct {
 	call     *call[C, D]
 	task     *task[C, D]
 	recorded recorded
-	moved    int // How many of the cell's steps on the bar are done.
+	watched  progress.Bar // Tells those that watch the cell.
+	moved    int          // How many of the cell's steps on the bar are done.
 	began    time.Time
 
 	efficiency func() Efficiency // Of the training that runs or ran last; nil before.
@@ -47,11 +49,16 @@ func (r *Run[C, D]) Root() string { return r.call.dir }
 func (r *Run[C, D]) Warnf(format string, args ...any) { r.call.options.Warnf(format, args...) }
 
 // Phase shows the current phase of the cell, such as progress.Compiling.
-func (r *Run[C, D]) Phase(name string) { r.call.bar.setPhase(r.task.name, name) }
+func (r *Run[C, D]) Phase(name string) {
+	r.watched.Phase(name)
+	r.call.bar.setPhase(r.task.name, name)
+}
 
 // Say shows a note beside the bar without moving it.
 func (r *Run[C, D]) Say(format string, args ...any) {
-	r.call.bar.move(0, r.task.name+"  "+fmt.Sprintf(format, args...))
+	note := fmt.Sprintf(format, args...)
+	r.watched.Set(r.moved, note)
+	r.call.bar.move(0, r.task.name+"  "+note)
 }
 
 // Step moves the bar by one step and shows a note.
@@ -61,12 +68,14 @@ func (r *Run[C, D]) Step(format string, args ...any) {
 	if r.efficiency != nil {
 		note += r.efficiency().Note()
 	}
+	r.watched.Set(r.moved, note)
 	r.call.bar.move(1, r.task.name+"  "+note)
 }
 
 // Resumed moves the bar over the steps of earlier calls.
 func (r *Run[C, D]) Resumed(steps int) {
 	r.moved += steps
+	r.watched.Resumed(steps)
 	r.call.bar.resumed(steps)
 }
 

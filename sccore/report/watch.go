@@ -1,0 +1,161 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/ownimages"
+	"github.com/semcon/semcon/sccore/recipe"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// Run is a run as its files tell: a cell of an experiment, or a training on photographs.
+type Run struct {
+	study.CellStatus          // Named for the folder, without the hash of the configuration where no other run is named so.
+	Folder           string   // That of its files.
+	Files            []string // Its curves: one, or one for each stage.
+}
+
+// configHash is the end of a cell's folder, and cellsFolder the part of its path that says nothing.
+var configHash, cellsFolder = regexp.MustCompile(`-[0-9a-f]{12}(/|$)`), regexp.MustCompile(`(^|/)cells/`)
+
+// Runs lists the runs below a folder: the running ones first, and those of a state by when they last wrote. They may go on meanwhile, here or on another host. A folder that
+// does not exist has none.
+func Runs(folder string) (runs []Run, err error) {
+	var files []string
+	named := map[string]int{}
+	short := func(name string) string { return configHash.ReplaceAllString(name, "$1") }
+	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) { // A running process removes files.
+			return nil
+		} else if err != nil {
+			return err
+		}
+		switch entry.Name() {
+		case recipe.CurveFile, ownimages.MetricsFile:
+			files = append(files, path)
+		case study.LockFile:
+			r := Run{Folder: filepath.Dir(path)}
+			if r.CellStatus, err = study.ReadFolder(r.Folder); err != nil {
+				return err
+			}
+			r.Name = cellsFolder.ReplaceAllString(below(folder, r.Folder), "$1")
+			r.Name = cmp.Or(r.Name, filepath.Base(folder))
+			named[short(r.Name)]++
+			runs = append(runs, r)
+		}
+		return nil
+	})
+	for i := range runs {
+		r := &runs[i]
+		if name := short(r.Name); named[name] == 1 {
+			r.Name = name
+		}
+		for _, file := range files {
+			if strings.HasPrefix(file, r.Folder+string(filepath.Separator)) {
+				r.Files = append(r.Files, file)
+			}
+		}
+	}
+	slices.SortStableFunc(runs, func(a, b Run) int {
+		return cmp.Or(slices.Index(study.States, a.State)-slices.Index(study.States, b.State), cmp.Compare(a.Age, b.Age))
+	})
+	return runs, err
+}
+
+// below is the path of a folder below another one, with slashes; empty if they are the same.
+func below(folder, path string) string {
+	path, _ = filepath.Rel(folder, path) // Both come from one walk.
+	return strings.TrimPrefix(filepath.ToSlash(path), ".")
+}
+
+// Curves are those of what runs have recorded along the way, the losses first, with a series for each stage of each run. Several runs are A, B and so on. A file that
+// ends in the middle of a line, as a copy may, gives what stands before it.
+func Curves(runs ...Run) (all []figures.Curves) {
+	order := []string{"total", "loss"}
+	for _, loss := range sccore.Losses {
+		order = append(order, loss.Name)
+	}
+	var names []string // A series looks the same in all plots.
+	for i, r := range runs {
+		for _, file := range r.Files {
+			name := below(r.Folder, filepath.Dir(file))
+			if len(runs) > 1 {
+				name = strings.TrimSpace(string(rune('A'+i)) + " " + name)
+			}
+			add(&names, name)
+			points, _ := readCurve(file)
+			for _, point := range points {
+				for quantity, value := range point.values {
+					at := slices.IndexFunc(all, func(c figures.Curves) bool { return c.Y == quantity })
+					if at < 0 {
+						at, all = len(all), append(all, figures.Curves{X: "step", Y: quantity})
+					}
+					figures.AddPoint(&all[at].Series, name, point.step, value)
+				}
+			}
+		}
+	}
+	for _, c := range all {
+		for i := range c.Series {
+			c.Series[i].Look = slices.Index(names, c.Series[i].Name) + 1
+		}
+	}
+	all = slices.DeleteFunc(all, func(c figures.Curves) bool { // What never changes, such as a loss that is switched off.
+		first := c.Series[0].Y
+		return len(first) > 1 && !slices.ContainsFunc(c.Series, func(s figures.Series) bool {
+			return slices.ContainsFunc(s.Y, func(y float64) bool { return y != first[0] })
+		})
+	})
+	place := func(c figures.Curves) int {
+		if at := slices.Index(order, c.Y); at >= 0 {
+			return at
+		}
+		return len(order)
+	}
+	slices.SortFunc(all, func(a, b figures.Curves) int { return cmp.Or(place(a)-place(b), cmp.Compare(a.Y, b.Y)) })
+	return all
+}
+
+// curvePoint is what a run has recorded at a step, by quantity.
+type curvePoint struct {
+	step   float64
+	values map[string]float64
+}
+
+// readCurve reads a curve, of lines of JSON or of a table. The points before an error are good.
+func readCurve(file string) (points []curvePoint, err error) {
+	var lines []map[string]string
+	if filepath.Ext(file) == ".csv" {
+		lines, err = ownimages.ReadMetrics(file)
+	} else {
+		var recorded []json.RawMessage
+		recorded, err = study.ReadCurve[json.RawMessage](file)
+		for _, line := range recorded {
+			lines = append(lines, flatten(line))
+		}
+	}
+	for _, line := range lines {
+		step, failed := strconv.ParseFloat(line["step"], 64)
+		if failed != nil { // A point without a step is left out.
+			continue
+		}
+		values := map[string]float64{}
+		for quantity, text := range line {
+			if value, failed := strconv.ParseFloat(text, 64); failed == nil && quantity != "step" && quantity != "epoch" {
+				values[quantity] = value
+			}
+		}
+		points = append(points, curvePoint{step, values})
+	}
+	return points, err
+}

@@ -224,7 +224,7 @@ func fullProfiles(work string, measured []benchStep) (all []benchProfile) {
 	const file = "=" + os.DevNull // Full profiles of photographs start from files, which nobody reads here.
 	pretrained := map[string][]string{
 		"pretrain": {"init" + file}, "ablation": {"init" + file}, "extended-training": {"dino.weights" + file, "ibot.weights" + file, "mugs.weights" + file},
-		"teacher-quality": nil, "over-dispersion": nil, // On drawn images.
+		"over-dispersion": {"init" + file}, "teacher-quality": nil, // On drawn images.
 	}
 	tuned := map[string][]string{"fine-tune": {finetune.UPerNet, finetune.FPN}, "detection": {steps.Detection}}
 	for _, e := range experiments.All() {

@@ -200,7 +200,7 @@ func TestMistypedNamesAndCompletion(t *testing.T) {
 	_, stderr, _ = outcome(t, semcon(t, m, "table", "effect-aug", "--profil", "full"))
 	wantLine(t, stderr, "semcon table: there is no flag --profil: did you mean --profile?", `("semcon table --help" lists the flags)`)
 	for want, args := range map[string][]string{
-		"pretrain\n": {"run", ""}, "video_seg\n": {"table", "v"}, "smoke\nquick\nfull\n": {"run", "--profile", ""}, "in-context": {"evaluate", "in"}, "cifar100\n": {"data", "fetch", ""},
+		"pretrain\n": {"run", ""}, "video_seg\n": {"table", "v"}, "smoke\nquick\nreal\nfull\n": {"run", "--profile", ""}, "in-context": {"evaluate", "in"}, "cifar100\n": {"data", "fetch", ""},
 		"cityscapes\n": {"evaluate", "in-context", "--dataset", ""}, "latex\n": {"table", "--format", ""},
 	} {
 		if stdout, _, status := outcome(t, semcon(t, m, append([]string{"__complete"}, args...)...)); status != 0 || !strings.Contains(stdout, want) {

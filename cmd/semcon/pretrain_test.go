@@ -72,9 +72,9 @@ func TestKilledPretrainingEndsWithTheSameBytes(t *testing.T) {
 	for _, difference := range result.Differences {
 		t.Errorf("after %d kills: %s", kills, difference)
 	}
-	// Two stages and the control with three encoders, a final checkpoint, a curve and a model card each, and the neighbours.
-	if result.Files != 19 || result.Records != 8 {
-		t.Errorf("%d files and %d records, want 19 and 8", result.Files, result.Records)
+	// Two stages and the control with three encoders, a final checkpoint, a curve and a model card each, the neighbours and the correspondences at the start.
+	if result.Files != 20 || result.Records != 8 {
+		t.Errorf("%d files and %d records, want 20 and 8", result.Files, result.Records)
 	}
 }
 

@@ -76,8 +76,8 @@ func TestDocsFilesAreShort(t *testing.T) {
 }
 
 func TestDocsReadmeIsAPage(t *testing.T) {
-	if n := len(pages(t)["README.md"].Lines); n > 130 {
-		t.Errorf("README.md has %d lines, at most 130 are a page", n)
+	if n := len(pages(t)["README.md"].Lines); n > 110 {
+		t.Errorf("README.md has %d lines, at most 110 are a page", n)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
+	"github.com/semcon/semcon/sccore/experiments/overdispersion"
 	"github.com/semcon/semcon/sccore/experiments/theory"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -23,7 +24,7 @@ func TestDataFor(t *testing.T) {
 			continue
 		}
 		full := empty
-		if e.GeneratesData || e.DataBySet { // Its full profile has synthetic images.
+		if e.GeneratesData || e.DataBySet && e.Name != overdispersion.Name { // Its full profile has synthetic images.
 			full = ""
 		}
 		for _, c := range []struct {

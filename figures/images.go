@@ -251,13 +251,36 @@ func DrawObjects(picture image.Image, objects []Object, scale int) *image.RGBA {
 	return drawn
 }
 
+// Labelled returns a picture above rows of names on grounds of their colours.
+func Labelled(picture image.Image, names []string, colours []color.RGBA) *image.RGBA {
+	size := picture.Bounds().Size()
+	height, corners := basicfont.Face7x13.Height, make([]image.Point, len(names))
+	at := image.Pt(0, size.Y)
+	for i, name := range names {
+		width := labelWidth(name)
+		if at.X > 0 && at.X+width > size.X {
+			at = image.Pt(0, at.Y+height)
+		}
+		corners[i], at.X = at, at.X+width
+	}
+	drawn := image.NewRGBA(image.Rect(0, 0, size.X, at.Y+height))
+	draw.Draw(drawn, drawn.Rect, picture, picture.Bounds().Min, draw.Src)
+	for i, name := range names {
+		label(drawn, corners[i], name, colours[i])
+	}
+	return drawn
+}
+
+// labelWidth is the width of a label in pixels.
+func labelWidth(text string) int { return font.MeasureString(basicfont.Face7x13, text).Ceil() + 2 }
+
 // label writes a text on a ground of the colour, within the picture.
 func label(picture *image.RGBA, corner image.Point, text string, colour color.RGBA) {
 	if text == "" {
 		return
 	}
 	face := basicfont.Face7x13
-	width := font.MeasureString(face, text).Ceil() + 2
+	width := labelWidth(text)
 	left, top := max(0, min(corner.X, picture.Rect.Dx()-width)), max(0, min(corner.Y, picture.Rect.Dy()-face.Height))
 	draw.Draw(picture, image.Rect(left, top, left+width, top+face.Height), image.NewUniform(colour), image.Point{}, draw.Src)
 	ink := color.Black

@@ -117,3 +117,12 @@ func TestSegmentationGridHasTheDatasetsColours(t *testing.T) {
 		}
 	}
 }
+
+// TestLabelledNamesStandBelow has names that need a second row.
+func TestLabelledNamesStandBelow(t *testing.T) {
+	red, blue := color.RGBA{200, 0, 0, 255}, color.RGBA{0, 0, 200, 255}
+	drawn := Labelled(image.NewRGBA(image.Rect(0, 0, 40, 20)), []string{"cat", "dog"}, []color.RGBA{red, blue})
+	if size := drawn.Rect.Size(); size != image.Pt(40, 46) || drawn.RGBAAt(0, 20) != red || drawn.RGBAAt(0, 33) != blue || drawn.RGBAAt(39, 45).A != 0 {
+		t.Errorf("size %v, colours %v and %v", size, drawn.RGBAAt(0, 20), drawn.RGBAAt(0, 33))
+	}
+}

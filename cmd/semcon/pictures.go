@@ -174,7 +174,7 @@ func segmentVerb() *cobra.Command {
 		Example: "semcon segment street.jpg park.png --weights out/fine-tune/cells/synthetic/second/upernet/seed0-…/model.safetensors --out masks",
 	}
 	file := c.Flags().String("weights", "", "`FILE` of a fine-tuned model, as \"semcon run fine-tune\" leaves it")
-	out := c.Flags().String("out", "masks", "`FOLDER` for the pictures: NAME_mask.png holds the classes, NAME_overlay.png shows them on the image")
+	out := c.Flags().String("out", "masks", "`FOLDER` for the pictures: NAME_mask.png holds the classes, NAME_overlay.png shows them on the image, with their names below")
 	c.RunE = func(c *cobra.Command, inputs []string) error {
 		paths := must.M1(imagesWith(*file, errNoModel, inputs))
 		stems := must.M1(stemsOf(paths, "_mask.png"))
@@ -182,7 +182,7 @@ func segmentVerb() *cobra.Command {
 		model := must.M1(finetune.OpenSegmentationModel(must.M1(backend.Open()), *file))
 		defer model.Close()
 		fmt.Fprintf(os.Stderr, "engine: %s\n%s on %s: %s\n", backend.Engine(), model.Segmenter.ViT.Name, model.Dataset, strings.Join(model.Classes, ", "))
-		return eachImage(c.Context(), "segment", paths, func(i int, photo *datasets.SegmentedImage) (string, error) {
+		return eachImage(c.Context(), "segment", *out, paths, func(i int, photo *datasets.SegmentedImage) (string, error) {
 			classes, err := model.Inference.Predict(c.Context(), photo, model.Segment)
 			if err != nil {
 				return "", err
@@ -205,8 +205,8 @@ func stemsOf(paths []string, ending string) (stems []string, err error) {
 	return stems, nil
 }
 
-// eachImage reads images in turn, and prints for each what predict says of it. It goes on after a failure.
-func eachImage(ctx context.Context, title string, paths []string, predict func(i int, photo *datasets.SegmentedImage) (string, error)) error {
+// eachImage reads images in turn, and prints for each what predict says of it, and last how many have pictures in the folder out. It goes on after a failure.
+func eachImage(ctx context.Context, title, out string, paths []string, predict func(i int, photo *datasets.SegmentedImage) (string, error)) error {
 	bar := progress.New(os.Stderr, title, len(paths))
 	defer bar.Close()
 	var failed []error
@@ -226,6 +226,7 @@ func eachImage(ctx context.Context, title string, paths []string, predict func(i
 		}
 		fmt.Printf("%s: %s\n", path, summary)
 	}
+	fmt.Printf("wrote pictures of %s into %s\n", plural.Count(len(paths)-len(failed), "image"), out)
 	return errors.Join(failed...)
 }
 
@@ -238,15 +239,14 @@ func drawClasses(model *finetune.SegmentationModel, photo *datasets.SegmentedIma
 	for _, class := range classes {
 		counts[class]++
 	}
-	if err := errors.Join(writePNG(stem+"_mask.png", mask), writePNG(stem+"_overlay.png", overlay)); err != nil {
-		return "", err
-	}
 	largestFirst := func(a, b uint8) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) }
 	var shares []string
+	var colours []color.RGBA
 	for _, class := range slices.SortedFunc(maps.Keys(counts), largestFirst) {
 		shares = append(shares, fmt.Sprintf("%s %.1f %%", model.Classes[class], 100*float64(counts[class])/float64(len(classes))))
+		colours = append(colours, color.RGBAModel.Convert(mask.Palette[class]).(color.RGBA))
 	}
-	return strings.Join(shares, ", "), nil
+	return strings.Join(shares, ", "), errors.Join(writePNG(stem+"_mask.png", mask), writePNG(stem+"_overlay.png", figures.Labelled(overlay, shares, colours)))
 }
 
 func writePNG(path string, picture image.Image) error {
@@ -282,7 +282,7 @@ func detectVerb() *cobra.Command {
 		fmt.Fprintf(os.Stderr, "engine: %s\n%s on %s: %s\n", backend.Engine(), model.Detector.ViT.Name, model.Dataset, plural.Count(len(model.Categories), "class"))
 		ids := imageIDs(stems)
 		var results []metrics.Detection
-		failed := eachImage(c.Context(), "detect", paths, func(i int, photo *datasets.SegmentedImage) (string, error) {
+		failed := eachImage(c.Context(), "detect", *out, paths, func(i int, photo *datasets.SegmentedImage) (string, error) {
 			found, err := model.Inference.Predict(c.Context(), photo, model.Detect)
 			if err != nil {
 				return "", err

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/janpfeifer/must"
+	"github.com/semcon/semcon/sccore/ownimages"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/spf13/cobra"
@@ -186,7 +187,7 @@ func assignments(prefix string, group yaml.MapSlice) (set []string, err error) {
 
 func settingsVerb() *cobra.Command {
 	c := &cobra.Command{
-		Use: "settings EXPERIMENT [WORD]", Short: "list what --set changes of an experiment: keys, their defaults, what they mean; with a WORD every key that has it",
+		Use: "settings EXPERIMENT|train [WORD]", Short: "list what --set changes of an experiment: keys, their defaults, what they mean; with a WORD every key that has it",
 		Example: "semcon settings pretrain\nsemcon settings pretrain second.lambdas --profile full\nsemcon settings pretrain --format yaml > mine.yaml",
 	}
 	completeExperiments(c, true)
@@ -199,20 +200,28 @@ func settingsVerb() *cobra.Command {
 		if len(names) == 2 {
 			names, word = names[:1], names[1]
 		}
-		experiment, _, err := oneExperiment(names)
-		must.M(err)
-		all := must.M1(defaults(experiment, profile, *dataset))
-		if len(all) == 0 {
-			return fmt.Errorf("%s has no cells to read settings from; it needs the records of another experiment", experiment.Name)
+		var name string
+		var all []settings.Setting
+		title := fmt.Sprintf("profile %s", profile)
+		if len(names) == 1 && names[0] == "train" { // The verb.
+			const images = 1000
+			name, title = "train", fmt.Sprintf("of %d images from random weights", images)
+			all = must.M1(settings.List(must.M1(ownimages.Start{Smoke: profile == study.Smoke}.Config(images))))
+		} else {
+			experiment, _, err := oneExperiment(names)
+			must.M(err)
+			if name, all = experiment.Name, must.M1(defaults(experiment, profile, *dataset)); len(all) == 0 {
+				return fmt.Errorf("%s has no cells to read settings from; it needs the records of another experiment", name)
+			}
 		}
 		var meanings map[string]string
 		must.M(json.Unmarshal(meaningsFile, &meanings))
-		header := fmt.Sprintf("%s, profile %s: keys of --set, their defaults and what they mean\n", experiment.Name, profile)
+		header := fmt.Sprintf("%s, %s: keys of --set, their defaults and what they mean\n", name, title)
 		if slices.ContainsFunc(all, func(s settings.Setting) bool { return strings.Contains(s.Value, or) }) {
 			header += "Where runs differ, all values are shown, with \"or\" between them. --set KEY=VALUE sets them for all runs.\n"
 		}
 		if all = slices.DeleteFunc(all, func(s settings.Setting) bool { return !strings.Contains(s.Key, settings.Key(word)) }); len(all) == 0 {
-			return usagef("%s has no setting with %q in its key", experiment.Name, word)
+			return usagef("%s has no setting with %q in its key", name, word)
 		}
 		switch {
 		case *format == "json":
@@ -222,7 +231,7 @@ func settingsVerb() *cobra.Command {
 			}
 			return printAs("json", "", listed)
 		case *format == "yaml":
-			fmt.Printf("# Settings of %s, profile %s. Take the # away from a key to change it: semcon run %[1]s --config FILE\n", experiment.Name, profile)
+			fmt.Printf("# Settings of %s, profile %s. Take the # away from a key to change it: semcon run %[1]s --config FILE\n", name, profile)
 			for _, s := range all {
 				fmt.Printf("\n# %s\n# %s: %s\n", strings.ReplaceAll(meanings[s.Field], "\n", " "), s.Key, s.Value)
 			}
@@ -232,7 +241,7 @@ func settingsVerb() *cobra.Command {
 		}
 		if i := slices.IndexFunc(all, isGroup); i >= 0 {
 			header += fmt.Sprintf("Where a group of keys repeats an earlier one, as %s, only what differs is listed. \"semcon settings %s %s\" lists all its keys.\n",
-				all[i].Key, experiment.Name, strings.TrimSuffix(all[i].Key, "*"))
+				all[i].Key, name, strings.TrimSuffix(all[i].Key, "*"))
 		}
 		fmt.Println(header)
 		for _, s := range all {

@@ -85,6 +85,8 @@ func TestSettingsAndVersion(t *testing.T) {
 		{0, "second.lambdas.", []string{"settings", "pretrain", "lambdas"}},
 		{0, "sample.per_image=16\n    The most patches drawn from each; 0 takes all.", []string{"settings", "noise-rate"}},
 		{0, "sample.per_image=8\n", []string{"settings", "noise-rate", "--profile", "smoke"}},
+		{0, "train, of 1000 images from random weights: keys of --set, ", []string{"settings", "train"}},
+		{0, "\nlambdas.patch_concentration=", []string{"settings", "train", "lambdas"}},
 		{0, "engine ", []string{"version"}},
 		{2, `no setting with "nothing"`, []string{"settings", "pretrain", "nothing"}},
 		{2, "want the name of one experiment", []string{"settings"}},

@@ -26,7 +26,7 @@ func TestDetect(t *testing.T) {
 		t.Fatal(models, err)
 	}
 	stdout, stderr, status := outcome(t, onGo(semcon(t, m, "detect", "000000000012.png", "9.jpg", "7.png", "--weights", models[0], "--score", "0")))
-	if status != 1 || strings.Count(stdout, "\n") != 2 || !strings.HasPrefix(stdout, "000000000012.png: class ") || !strings.Contains(stderr, "9.jpg: is neither JPEG nor PNG") {
+	if status != 1 || !strings.HasSuffix(stdout, "\nwrote pictures of 2 images into detections\n") || strings.Count(stdout, "\n") != 3 || !strings.HasPrefix(stdout, "000000000012.png: class ") || !strings.Contains(stderr, "9.jpg: is neither JPEG nor PNG") {
 		t.Errorf("exit status %d: %s%s", status, stdout, stderr)
 	}
 	files, err := filepath.Glob(filepath.Join(m.Checkout, "detections", "*"))

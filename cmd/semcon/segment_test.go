@@ -26,7 +26,7 @@ func TestSegment(t *testing.T) {
 		t.Fatal(models, err)
 	}
 	stdout, stderr, status := outcome(t, onGo(semcon(t, m, "segment", "a.png", "broken.jpg", "b.png", "--weights", models[0])))
-	if status != 1 || strings.Count(stdout, "\n") != 2 || !strings.HasPrefix(stdout, "a.png: ") || !strings.Contains(stderr, "broken.jpg: is neither JPEG nor PNG") {
+	if status != 1 || !strings.HasSuffix(stdout, "\nwrote pictures of 2 images into masks\n") || strings.Count(stdout, "\n") != 3 || !strings.HasPrefix(stdout, "a.png: ") || !strings.Contains(stderr, "broken.jpg: is neither JPEG nor PNG") {
 		t.Errorf("exit status %d: %s%s", status, stdout, stderr)
 	}
 	files, err := filepath.Glob(filepath.Join(m.Checkout, "masks", "*"))

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/janpfeifer/gonb/gonbui"
@@ -20,12 +21,21 @@ import (
 )
 
 // Show shows figures and tables, one below the other. Each of all is a [figures.Figure], something with an HTML method such as [figures.Table], or a slice of
-// tables, of which it leaves out those that [figures.Measured] does. An error among them ends the cell as [must.M] does, so that Show takes what functions return: nb.Show(results.Curves()).
+// tables, of which it folds up those that [figures.Measured] leaves out: printed numbers that none of ours compares with. In the profile smoke it says first that
+// numbers mean nothing. An error among them ends the cell as [must.M] does, so that Show takes what functions return: nb.Show(results.Curves()).
 func Show(all ...any) {
 	for _, shown := range all {
+		if figure, drawn := shown.(figures.Figure); Profile() == study.Smoke && shown != nil && (!drawn || figures.CSV(figure) != "") {
+			warnOfSmoke()
+		}
 		show(content(shown), "")
 	}
 }
+
+// warnOfSmoke says once a cell what the numbers of its profile are worth.
+var warnOfSmoke = sync.OnceFunc(func() {
+	HTML("<p><b>Profile smoke: this shows that everything runs. Its numbers and curves mean nothing.</b></p>")
+})
 
 // Keep shows a figure and saves it with its numbers under [Out]: Keep("ablation/trade-off", figure) writes out/ablation/trade-off.svg, .png and .csv.
 func Keep(name string, figure figures.Figure) {
@@ -44,8 +54,14 @@ func content(shown any) map[protocol.MIMEType]any {
 		return nil
 	case []figures.Table:
 		var all strings.Builder
-		for _, table := range figures.Measured(shown) {
+		measured := figures.Measured(shown)
+		for _, table := range measured {
 			all.WriteString(table.HTML())
+		}
+		for _, table := range shown {
+			if table.PaperAlone() && len(measured) < len(shown) {
+				all.WriteString("<details><summary>What the paper prints, for its encoders and datasets: none of these numbers is ours</summary>" + table.HTML() + "</details>")
+			}
 		}
 		return page(all.String())
 	case interface{ HTML() string }:

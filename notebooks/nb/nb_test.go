@@ -20,7 +20,7 @@ var cells = map[string]func(){
 	"check":   func() { must.M(nil); must.M(errors.New("\ndata/x.png: truncated\nstack")) },
 	"must":    func() { must.M1(os.Open("/no/such/file")) },
 	"profile": func() { Profile() },
-	"draws":   draw, "shows": showEverything,
+	"draws":   draw, "printed": showPrinted, "shows": showEverything,
 	"waits":  waitOnABar,
 	"trains": func() { Context(); train(func() { <-Context().Done() }) },
 	"busy":   func() { Context(); train(func() { select {} }) },

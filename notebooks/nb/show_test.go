@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"image"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,7 @@ func TestShowDrawsFiguresAndTables(t *testing.T) {
 	if err := record.Append(study.Folder(os.Getenv("SEMCON_OUT"), "lines")); err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("SEMCON_PROFILE", "quick")
 	sent, stderr, _ := listenTo(t, "draws", nil)
 	if stderr != "error: a string is neither a figure nor a table\n" && !strings.HasPrefix(stderr, "error: a string is neither a figure nor a table\n\t") {
 		t.Errorf("said %q", stderr)
@@ -56,6 +58,33 @@ func TestShowDrawsFiguresAndTables(t *testing.T) {
 	for _, extension := range []string{"svg", "png", "csv"} {
 		if _, err := os.Stat(filepath.Join(os.Getenv("SEMCON_OUT"), "somewhere", "loss."+extension)); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// showPrinted is a cell that shows a table of ours and one of the paper alone.
+func showPrinted() {
+	table := func(title string, c figures.Cell) figures.Table {
+		return figures.Table{Title: title, Columns: []string{"mIoU"}, Rows: []figures.Row{{Cells: []figures.Cell{c}}}}
+	}
+	Show([]figures.Table{table("printed", figures.Cell{Paper: 41.5}), table("ours", figures.Cell{Paper: math.NaN(), Ours: []float64{1}})})
+	Show(figures.ImageGrid{Images: [][]image.Image{{image.NewRGBA(image.Rect(0, 0, 8, 8))}}}, []figures.Table{{Title: "more"}})
+}
+
+// TestPrintedNumbersAndSmoke: printed numbers that none of ours compares with are folded up below ours, and smoke says once what it is worth.
+func TestPrintedNumbersAndSmoke(t *testing.T) {
+	for profile, want := range map[string]int{"quick": 3, "smoke": 4} {
+		t.Setenv("SEMCON_PROFILE", profile)
+		sent, stderr, _ := listenTo(t, "printed", nil)
+		if len(sent) != want || stderr != "" {
+			t.Fatalf("%s: %d outputs, want %d: %s", profile, len(sent), want, stderr)
+		}
+		if first := sent[0].Data[protocol.MIMETextHTML].(string); strings.Contains(first, "mean nothing") != (profile == "smoke") {
+			t.Errorf("%s begins with %s", profile, first)
+		}
+		html := sent[want-3].Data[protocol.MIMETextHTML].(string)
+		if ours, printed := strings.Index(html, "<b>ours."), strings.Index(html, "<details>"); ours < 0 || printed < ours {
+			t.Errorf("%s: %s", profile, html)
 		}
 	}
 }

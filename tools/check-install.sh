@@ -3,10 +3,11 @@
 # cache, so it needs no network. What it puts into that cache is removed.
 set -eu
 module=github.com/semcon/semcon
-version=$(sed -n 's/^const Version = "\(.*\)"/\1/p' sccore/backend/engine.go)
+# Go never reads a version of a module twice, so each commit has one.
+version=$(sed -n 's/^const Version = "\(.*\)"/\1/p' sccore/backend/engine.go)-check.g$(git rev-parse --short=12 HEAD)
 cache=$(go env GOMODCACHE)
 work=$(mktemp -d)
-trap 'chmod -R u+w "$cache/$module@$version" "$work" 2>/dev/null || true; rm -rf "$cache/$module@$version" "$cache/cache/download/$module" "$work"' EXIT
+trap 'chmod -R u+w "$cache/$module@$version" "$work" 2>/dev/null || true; rm -rf "$cache/$module@$version" "$cache/cache/download/$module" "$work"' EXIT INT TERM
 mkdir -p "$work/$module/@v"
 echo "$version" > "$work/$module/@v/list"
 echo "{\"Version\":\"$version\"}" > "$work/$module/@v/$version.info"

@@ -57,15 +57,16 @@ func TestBenchMeasuresSteps(t *testing.T) {
 		if p.Cost == "" || (p.FLOP > 0) != (p.Seconds > 0) {
 			t.Errorf("%+v", p)
 		}
-		// By hand: two trainings of 100,000 steps with 256 images of 119 GFLOP; docs/speed.md. 160,000 steps with 16 crops, and half as many with the FPN.
-		if want := map[string]float64{"pretrain": 6.1e18, "fine-tune": 160_000 * 16 * (941e9 + 349e9/2)}[p.Experiment]; want > 0 && math.Abs(p.FLOP/want-1) > 0.03 {
+		// By hand: two trainings of 100,000 steps with 256 images of 119 GFLOP for each of three seeds; docs/speed.md. 160,000 steps with 16 crops, and half as many with
+		// the FPN, whose neck of 384 adds 133 GFLOP to the 349 of one of 256: 102 in its convolutions, and the rest in the head's and the pyramid's.
+		if want := map[string]float64{"pretrain": 3 * 6.1e18, "fine-tune": 160_000 * 16 * (941e9 + 482e9/2)}[p.Experiment]; want > 0 && math.Abs(p.FLOP/want-1) > 0.03 {
 			t.Errorf("%s: %g FLOP, want %g", p.Experiment, p.FLOP, want)
 		}
 	}
 	if text := b.text(); strings.Count(text, " hours or less, ") != 1 {
 		t.Errorf("%s", text)
 	}
-	if runs["ablation"] < 5*runs["pretrain"] || runs["theory"] != 0 || runs["detection"] == 0 || runs["over-dispersion"] == 0 {
+	if runs["ablation"] < 5*runs["pretrain"]/3 || runs["theory"] != 0 || runs["detection"] == 0 || runs["over-dispersion"] == 0 {
 		t.Errorf("seconds %v", runs)
 	}
 }

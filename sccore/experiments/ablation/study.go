@@ -111,7 +111,7 @@ var Study = maintable.Spec(study.Spec[maintable.Config, maintable.Data]{
 			study.Smoke: "about a minute on 2 cores",
 			study.Quick: "about 28 minutes on 2 cores; on photographs seven hours, or two and a half from one start by --set init=FILE",
 			study.Real:  "about eight hours on 2 cores",
-			study.Full:  "24 times ViT-S/16, 100k steps of 256 images: up to 1.2e18 FLOP each, days on a GPU",
+			study.Full:  "24 times ViT-S/16, 100k steps of 256 images: 2.6e18 FLOP each, days on a GPU",
 		},
 	},
 	Parts: []string{"dataset", "row", "seed"},

@@ -42,7 +42,7 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 			study.Smoke: "seconds",
 			study.Quick: "about 20 minutes on 2 cores; on photographs five hours, or 40 minutes from one start by --set init=FILE",
 			study.Real:  "about two hours and a half on 2 cores",
-			study.Full:  "ViT-S/16, 100k steps of 256 images, and again for the control: 2e18 FLOP, hours on a GPU for each of three seeds",
+			study.Full:  "ViT-S/16, 100k steps of 256 images, and again for the control: 6e18 FLOP, hours on a GPU for each of three seeds",
 		},
 	},
 	Parts:    []string{"dataset", "seed"},

@@ -155,7 +155,7 @@ func DecileRate(decile int) string { return fmt.Sprintf("decile %d rate", decile
 // Measure measures the positive rate of the top decile, with that of bins and deciles as details.
 func (n NoiseRate) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
 	set, sample := d.Test, n.Sample
-	if sample.Images < set.Len() { // Each seed draws its own.
+	if sample.Images > 0 && sample.Images < set.Len() { // Each seed draws its own.
 		places := rand.New(rand.NewPCG(e.Seed, uint64(sample.Images))).Perm(set.Len())[:sample.Images]
 		slices.Sort(places)
 		set = set.Pick(places)

@@ -107,6 +107,9 @@ func Train[C comparable, D study.Data](r *study.Run[C, D], t *Trainer, s Stage, 
 			if err := t.Start(s, filepath.Dir(dir), uint64(r.Cell.Seed)); err != nil {
 				return err
 			}
+			if data.Train.Labels == nil { // Nothing to judge correspondences by, and the graph takes long to compile.
+				return nil
+			}
 			return t.measureGate(r.Context, s, dir, r.Say)
 		},
 	}

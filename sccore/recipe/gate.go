@@ -47,8 +47,8 @@ func (t *Trainer) measureGate(ctx context.Context, s Stage, dir string, say func
 		return err
 	}
 	said := Correspondences(d)
-	if chance := said["objects_precision_top100"]; chance > 0 {
-		said["gate"] = said["objects_precision_top5"] / chance
+	if chance, paired := said["objects_precision_top100"]; paired {
+		said["gate"] = said["objects_precision_top5"] / max(chance, 1e-9) // 0 without pairs of one class.
 	}
 	say("%s: correspondences at the start: AUC %.3f, of objects %.3f; precision at the top 1, 5, 10 and 100 %% of objects %.0f, %.0f, %.0f and %.0f %%", s.Name, said["auc"],
 		said["objects_auc"], said["objects_precision_top1"], said["objects_precision_top5"], said["objects_precision_top10"], said["objects_precision_top100"])

@@ -61,7 +61,7 @@ func Runs(folder string) (runs []Run, err error) {
 			r.Name = name
 		}
 		for _, file := range files {
-			if strings.HasPrefix(file, r.Folder+string(filepath.Separator)) {
+			if inside, err := filepath.Rel(r.Folder, file); err == nil && filepath.IsLocal(inside) {
 				r.Files = append(r.Files, file)
 			}
 		}

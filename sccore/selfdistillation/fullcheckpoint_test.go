@@ -28,13 +28,13 @@ func TestBeginFromAFullCheckpoint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		head := "head."
+		head, mlp, center := "head.", "mlp.", method+"_loss.center"
 		if method == Mugs {
-			head = "group_head."
+			head, mlp, center = "group_head.", "projector.", "group-sup..center"
 		}
 		official := map[string]*tensors.Tensor{}
-		rename := strings.NewReplacer("online.", "student.module.", "target.", "teacher.", "encoder.", "backbone.", ".head.", "."+head, "instance.", "instance_head.",
-			"local_group.", "local_group_head.", "state.center", method+"_loss.center", "state.patch_center", method+"_loss.center2")
+		rename := strings.NewReplacer("online.", "student.module.", "target.", "teacher.", "encoder.", "backbone.", ".head.mlp.", "."+head+mlp, ".head.", "."+head, "instance.", "instance_head.",
+			"local_group.", "local_group_head.", "state.center", center, "state.patch_center", method+"_loss.center2")
 		for name, value := range named {
 			if !strings.HasPrefix(name, "optimizer") && !strings.HasPrefix(name, "state.memory") && name != "state.instance" && name != "state.local_group" {
 				official[rename.Replace(name)] = value

@@ -18,7 +18,6 @@ import (
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
-	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/views"
@@ -113,8 +112,8 @@ func (t *Trainer) BeginFrom(path string, seed uint64, ignore ...string) error {
 		return err
 	}
 	taken, err := weights.Take(path, t.Store(), officialKeys)
-	t.continued = slices.ContainsFunc(taken, func(variable string) bool {
-		return strings.Contains(variable, "/"+headScope+"/"+heads.DINOLastLayer+"/")
+	t.continued = !slices.ContainsFunc(train.Learnt(t.Store().RootScope(), onlineScope), func(variable *model.Variable) bool {
+		return strings.Contains(variable.Path(), "/"+headScope+"/") && !slices.Contains(taken, variable.Path())
 	})
 	return err
 }
@@ -130,6 +129,9 @@ func officialKeys(variable string) (keys []string) {
 	branches := map[string][]string{onlineScope: {"student", "teacher"}, targetScope: {"teacher"}}[branch]
 	for _, official := range branches {
 		for _, scope := range map[string][]string{encoderScope: {"backbone"}, headScope: {"head", "group_head"}}[part] {
+			if scope == "group_head" { // Mugs's.
+				name = strings.Replace(name, "mlp.", "projector.", 1)
+			}
 			keys = append(keys, official+"."+scope+"."+name)
 		}
 		if part == "instance" || part == "local_group" {
@@ -138,7 +140,7 @@ func officialKeys(variable string) (keys []string) {
 	}
 	switch variable {
 	case "/" + stateScope + "/center":
-		return []string{"dino_loss.center", "ibot_loss.center"}
+		return []string{"dino_loss.center", "ibot_loss.center", "group-sup..center"}
 	case "/" + stateScope + "/patch_center":
 		return []string{"ibot_loss.center2"}
 	}

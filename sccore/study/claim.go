@@ -126,13 +126,17 @@ func (r Results) evidence(claim figures.Claim, alternative int, text, random str
 				changed(start.Encoder.Changed)
 				fromFile = fromFile || start.Init != ""
 				minus := slices.Contains(strings.Split(q.MinusRow, " & "), row)
-				if gate, ok := record.Details[DetailGate]; ok && (gates[minus] == 0 || gate < gates[minus]) {
-					gates[minus] = gate
+				if gate, ok := record.Details[DetailGate]; ok {
+					if lowest, seen := gates[minus]; !seen || gate < lowest {
+						gates[minus] = gate
+					}
 				}
 			}
 		}
 	}
-	e.Gated = gates[false] > 0 && gates[true] == 0 && gates[false] < leastGate && q.MinusRow != ""
+	lowest, seen := gates[false]
+	_, both := gates[true]
+	e.Gated = seen && !both && lowest < leastGate && q.MinusRow != ""
 	if fromFile {
 		e.Note = strings.TrimSpace(e.Note + fmt.Sprintf(" All seeds of %s start from one file, so intervals leave out the start's share.", claim.Experiment))
 	}

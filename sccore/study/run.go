@@ -337,6 +337,7 @@ func (c *call[C, D]) run(ctx context.Context, worker Worker[C, D], t *task[C, D]
 		return worker, err
 	}
 	if !t.needed && t.complete(r.recorded, c.options.Profile) {
+		os.Remove(filepath.Join(r.Dir, progressFile)) // Of a call that was killed after its last record.
 		return worker, nil
 	}
 	var end func(error)

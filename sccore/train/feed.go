@@ -113,14 +113,16 @@ func readAhead(batches iter.Seq2[Batch, error]) iter.Seq2[Batch, error] {
 				offer(fed{err: err})
 			}
 		}()
+		defer func() {
+			close(stop)
+			for next := range ready { // Until it is closed.
+				Free(next.batch.Inputs)
+			}
+		}()
 		for next := range ready {
 			if !yield(next.batch, next.err) {
-				break
+				return
 			}
-		}
-		close(stop)
-		for next := range ready { // Until it is closed.
-			Free(next.batch.Inputs)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func TestFullIsTheRecipe(t *testing.T) {
 	if want := "43974 steps of 32 images, rate 0.0002, layer decay 0.8, weight decay 0.05, drop path 0.1, warm-up 500; 480 to 800 px, at most 1333; 256 anchors, 2000 proposals, 512 samples, 100 detections"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	for step, want := range map[int]float64{29000: 2e-4, 29400: 2e-5, 40200: 2e-5, 40400: 2e-6} { // Epochs of 3,664 steps: after 8 and 11.
+	for step, want := range map[int]float64{32900: 2e-4, 33000: 2e-5, 40200: 2e-5, 40400: 2e-6} { // Epochs of 3,664 steps: after 9 and 11.
 		if rate := o.Rate(step, c.Steps); math.Abs(rate/want-1) > 1e-9 {
 			t.Errorf("rate %g at step %d, want %g", rate, step, want)
 		}

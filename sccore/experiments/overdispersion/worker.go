@@ -100,12 +100,16 @@ func record(r *run, _ *recipe.Trainer) error {
 		return err
 	}
 	curve, err := r.Path(recipe.CurveFile)
+	protocol := "linear probe and k-NN of frozen features"
+	if segments(c) {
+		protocol = segmentation(c).Protocol()
+	}
 	for i := range numbers {
 		if numbers[i].Details == nil {
 			numbers[i].Details = gate
 		}
 		numbers[i].Row, numbers[i].Curve = rowOf(r.Cell), curve
-		numbers[i].Protocol += fmt.Sprintf("; linear probe and k-NN of frozen features every %d steps, online branch", c.EvaluateEvery)
+		numbers[i].Protocol += fmt.Sprintf("; %s every %d steps, online branch", protocol, c.EvaluateEvery)
 		if c.Recall.Size > 0 {
 			numbers[i].Data = r.Data.RecallNumbers("")[0].Data
 		}

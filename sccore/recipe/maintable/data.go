@@ -93,9 +93,10 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 		}
 		d.measured = append(d.measured, measured{identity, m})
 	}
-	if config.Dense != (Dense{}) {
-		err = d.openDense(o, config.Dense)
+	if config.Dense == (Dense{}) {
+		return d, nil
 	}
+	err = d.openDense(o, config.Dense)
 	return d, err
 }
 

@@ -71,11 +71,11 @@ type Verdict string
 const (
 	// HoldsCorrected: the mean lies on the claimed side of 0, also after Holm's correction for all claims of the experiment.
 	HoldsCorrected Verdict = "holds, corrected"
-	// HoldsAlone: the claim's own 95 % interval lies on the claimed side, but that of one of so many claims may do so by chance.
+	// HoldsAlone: the claim's own 95 % interval lies on the claimed side, but among so many claims one may do so by chance.
 	HoldsAlone Verdict = "holds alone"
 	// Open: the interval holds 0, there are fewer than [MinSeeds] seeds, or a run failed with NaN.
 	Open Verdict = "open"
-	// FailsAlone: the claim's own interval lies on the other side, but that of one of so many claims may do so by chance.
+	// FailsAlone: the claim's own interval lies on the other side, but among so many claims one may do so by chance.
 	FailsAlone Verdict = "fails alone"
 	// FailsCorrected: the mean lies on the other side, also after the correction.
 	FailsCorrected Verdict = "fails, corrected"

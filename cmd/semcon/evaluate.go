@@ -167,8 +167,7 @@ func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitF
 		return usagef("--%s: %v", bad.Key, err)
 	}
 	must.M(err)
-	epochsGiven := slices.ContainsFunc(c.set, func(assignment string) bool { return strings.HasPrefix(assignment, "epochs=") })
-	if probe, ok := e.(*evaluation.LinearClassification); ok && len(c.source.Folders) > 0 && !epochsGiven { // One epoch of few images trains nothing.
+	if probe, ok := e.(*evaluation.LinearClassification); ok && len(c.source.Folders) > 0 && !settings.Given(c.set, "epochs") { // One epoch of few images trains nothing.
 		probe.Epochs = max(probe.Epochs, probe.Images/d.Objects[0].Len())
 	}
 	batch := 16

@@ -131,7 +131,7 @@ func isGo(config string) bool {
 // CanLoadXLA reports whether this binary can load PJRT plugins. Only binaries built with a C compiler can.
 func CanLoadXLA() bool { return hasXLA }
 
-// Plugins lists the PJRT plugins that this machine can use, best first. It looks in the checkout, and if there are none in the user's cache.
+// Plugins lists the PJRT plugins that this machine can use, best first. It looks in the checkout and, if there are none, in the user's cache.
 func Plugins() []string { return pluginsOf(installs()) }
 
 // install is a folder that set-up installs into.

@@ -121,19 +121,18 @@ type onDevice interface{ FinalizeAll() error }
 
 // place moves an input to the devices of a backend, which share its rows if it is divided, and frees it where it was.
 func place(b compute.Backend, input any, divided bool) (onDevice, error) {
-	mesh, bytes, ok := backend.Mesh(b), Bytes{}, false
-	if bytes, ok = input.(Bytes); ok && mesh == nil {
+	mesh := backend.Mesh(b)
+	tensor, _ := input.(*tensors.Tensor)
+	switch bytes, isBytes := input.(Bytes); {
+	case isBytes && mesh == nil:
 		buffer, err := b.BufferFromFlatData(0, bytes.Values, shapes.Make(dtypes.Uint8, bytes.Dimensions...))
 		if err != nil {
 			return nil, err
 		}
 		return tensors.FromBuffer(buffer)
-	}
-	if ok {
-		input = tensors.FromFlatDataAndDimensions(bytes.Values, bytes.Dimensions...)
-	}
-	tensor := input.(*tensors.Tensor)
-	if mesh == nil {
+	case isBytes:
+		tensor = tensors.FromFlatDataAndDimensions(bytes.Values, bytes.Dimensions...)
+	case mesh == nil:
 		return tensor, tensor.ToDevice(b, 0)
 	}
 	placed, err := shard(mesh, tensor, divided)

@@ -100,7 +100,7 @@ const (
 	FromTeacher  = "teacher"
 )
 
-// Default is the paper's configuration ("Network architecture", "Optimization strategy"). What the paper leaves open is as in DINO or as errata.md
+// Default is the paper's configuration ("Network architecture", "Optimization strategy"). What the paper leaves open is as in DINO or as docs/theory.md
 // says. GradientClip has DINO's value but limits the norm of the whole gradient, where DINO limits each parameter's.
 func Default() Config {
 	return Config{

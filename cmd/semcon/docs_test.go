@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/internal/docs"
+	"github.com/semcon/semcon/internal/pages"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
@@ -17,7 +17,7 @@ import (
 // TestDocsPrintCommandsThatThereAre: every "semcon VERB" of the pages is a verb, every flag behind it one of its own, and what run and table name is an
 // experiment or one of its tables.
 func TestDocsPrintCommandsThatThereAre(t *testing.T) {
-	pages, err := docs.Pages("../..")
+	pages, err := pages.Read("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,13 +93,13 @@ func TestTheCommandLineIsDocumented(t *testing.T) {
 
 // TestDocsListTheExperiments: the README has a row of each.
 func TestDocsListTheExperiments(t *testing.T) {
-	pages, err := docs.Pages("../..")
+	pages, err := pages.Read("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range pages {
 		for _, e := range experiments.All() {
-			row := func(line string) bool { return strings.HasPrefix(line, "| `"+e.Name+"` |") }
+			row := func(line string) bool { return strings.HasPrefix(strings.Trim(line, "| ["), "`"+e.Name+"`") }
 			if p.Path == "README.md" && !slices.ContainsFunc(p.Lines, row) || p.Path == "docs/results.md" && !slices.Contains(p.Inline, e.Name) {
 				t.Errorf("%s does not list %s", p.Path, e.Name)
 			}

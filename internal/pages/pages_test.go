@@ -1,4 +1,4 @@
-package docs
+package pages
 
 import (
 	"cmp"
@@ -18,9 +18,9 @@ const root = "../.."
 // function is the beginning of a test.
 var function = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Example)\w*)\(`)
 
-func pages(t *testing.T) map[string]Page {
+func read(t *testing.T) map[string]Page {
 	t.Helper()
-	all, err := Pages(root)
+	all, err := Read(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,13 +76,13 @@ func TestDocsFilesAreShort(t *testing.T) {
 }
 
 func TestDocsReadmeIsAPage(t *testing.T) {
-	if n := len(pages(t)["README.md"].Lines); n > 110 {
+	if n := len(read(t)["README.md"].Lines); n > 110 {
 		t.Errorf("README.md has %d lines, at most 110 are a page", n)
 	}
 }
 
 func TestDocsLinksLeadSomewhere(t *testing.T) {
-	all := pages(t)
+	all := read(t)
 	for _, p := range all {
 		for _, link := range p.Links {
 			target, err := url.Parse(link)
@@ -110,7 +110,7 @@ func TestDocsLinksLeadSomewhere(t *testing.T) {
 // TestDocsNameFilesThatExist: inline code that reads as a path of the repository.
 func TestDocsNameFilesThatExist(t *testing.T) {
 	isPath := regexp.MustCompile(`^[a-z.][\w.*-]*(/[\w.*-]+)+$`)
-	for _, p := range pages(t) {
+	for _, p := range read(t) {
 		for _, code := range p.Inline {
 			top, _, _ := strings.Cut(code, "/")
 			if !isPath.MatchString(code) || top == "out" || top == ".semcon" {
@@ -129,7 +129,7 @@ func TestDocsNameFilesThatExist(t *testing.T) {
 // TestDocsExcerptsAreOfTheirFiles: a block of Go that begins with "// FILE" is lines of the file, in order; "..." stands for what is left out.
 func TestDocsExcerptsAreOfTheirFiles(t *testing.T) {
 	excerpts := 0
-	for _, p := range pages(t) {
+	for _, p := range read(t) {
 		for _, block := range p.Blocks {
 			name, ok := strings.CutPrefix(strings.TrimSpace(block[0]), "// ")
 			if !ok || !strings.HasSuffix(name, ".go") {
@@ -166,7 +166,7 @@ func squeezed(line string) string { return strings.Join(strings.Fields(line), " 
 
 // TestDocsTestCommandsFindTests: "go test ./PACKAGE -run NAME" names packages that there are, and tests or benchmarks of theirs.
 func TestDocsTestCommandsFindTests(t *testing.T) {
-	for _, p := range pages(t) {
+	for _, p := range read(t) {
 		for _, prefix := range []string{"go test", "GOMLX_BACKEND=go go test", "SEMCON_DATA=DIR go test"} {
 			for _, command := range p.Commands(prefix) {
 				var names []string
@@ -209,7 +209,7 @@ func TestDocsTestCommandsFindTests(t *testing.T) {
 func TestDocsNameTestsThatExist(t *testing.T) {
 	named := map[string]string{} // The page of each.
 	isTest := regexp.MustCompile(`^Test[A-Z]\w*$`)
-	for _, p := range pages(t) {
+	for _, p := range read(t) {
 		for _, code := range p.Inline {
 			if isTest.MatchString(code) {
 				named[code] = p.Path

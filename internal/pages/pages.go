@@ -1,5 +1,5 @@
-// Package docs reads the project's pages, so that tests can hold them to the code: their code blocks, inline code, links and headings.
-package docs
+// Package pages reads the project's pages, so that tests can hold them to the code: their code blocks, inline code, links and headings.
+package pages
 
 import (
 	"os"
@@ -18,8 +18,8 @@ type Page struct {
 	Headings []string // As fragments of links name them, "add-a-loss".
 }
 
-// Pages reads the pages for users and contributors. Root is the repository's.
-func Pages(root string) ([]Page, error) {
+// Read reads the pages for users and contributors. Root is the repository's.
+func Read(root string) ([]Page, error) {
 	var pages []Page
 	for _, pattern := range []string{"*.md", "docs/*.md", "notebooks/*.md"} {
 		paths, err := filepath.Glob(filepath.Join(root, pattern))

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/semcon/semcon/sccore/study"
+)
+
+const root = "../.."
+
+// TestDocsTablesAreOfTheRecords: the pages have the tables that the file of numbers gives, and each of the file's tables stands on a page.
+func TestDocsTablesAreOfTheRecords(t *testing.T) {
+	all, err := readNumbers(filepath.Join(root, numbersFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{}
+	pages, err := filepath.Glob(filepath.Join(root, "docs/*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+		content, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := filled(string(content), all)
+		if err != nil || want != string(content) {
+			t.Errorf("%s parts from %s, %v; \"go run ./internal/docs\" writes it", page, numbersFile, err)
+		}
+		for _, match := range markers.FindAllStringSubmatch(want, -1) {
+			shown[match[1]] = true
+		}
+	}
+	for _, n := range all {
+		if !shown[n.Table] {
+			t.Errorf("no page shows the table %s", n.Table)
+			shown[n.Table] = true
+		}
+		if n.Table == "" || n.Row == "" || n.Column == "" || n.Value == "" || n.Seeds < 1 || n.Profile == "" || len(n.Commit) < 7 || n.Data == "" {
+			t.Errorf("incomplete: %+v", n)
+		}
+		if _, err := time.Parse(time.DateOnly, n.Date); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestDocsNumbersAreInTheRecords: a decimal number in the sentences of pages about results is one of the file's numbers.
+func TestDocsNumbersAreInTheRecords(t *testing.T) {
+	all, err := readNumbers(filepath.Join(root, numbersFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, n := range all {
+		for _, value := range []string{string(n.Value), string(n.SD), string(n.Low), string(n.High), string(n.Paper)} {
+			known[strings.TrimPrefix(value, "-")] = true
+		}
+	}
+	code := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|\\]\\([^)]*\\)|<!-- table.*?<!-- end -->")
+	decimal := regexp.MustCompile(`\b\d+(?:\.\d+)+\b`)
+	for _, page := range []string{"README.md", "docs/results.md", "docs/evidence.md"} {
+		content, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, number := range decimal.FindAllString(code.ReplaceAllString(string(content), ""), -1) {
+			if !known[number] && strings.Count(number, ".") == 1 { // Two make a version.
+				t.Errorf("%s prints %s, which is in no line of %s", page, number, numbersFile)
+			}
+		}
+	}
+}
+
+func TestNumbersOfRuns(t *testing.T) {
+	out := t.TempDir()
+	for seed, values := range [][2]float64{{40, 43}, {42, 44}, {44, 45}} {
+		for i, row := range []string{"control", "full"} {
+			r := study.Record{
+				Experiment: "pretrain", Cell: "images/seed0", Metric: "mIoU", Config: []byte("{}"), Row: row, Column: "mIoU", Unit: "%", Value: values[i], Seed: seed, Profile: study.Quick,
+				Versions: map[string]string{"semcon": "0123456789abcdef"}, Finished: time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC),
+			}
+			if err := r.Append(study.Folder(out, "pretrain")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	all, err := measured("mine", out, "pretrain", "quick", "scenes", []string{"alone=control", "gain=full−control"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := table(all, "mine", "in %")
+	want := "| in % | mIoU |\n|---|--:|\n| alone | 42.0 ± 2.0 |\n| gain | 2.0 (−0.5 to 4.5) |\n\n*Profile quick, 3 seeds, commit 0123456 of 2026-11-26. scenes.*\n"
+	if err != nil || got != want {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+	if _, err := measured("mine", out, "pretrain", "full", "", []string{"alone=control"}); err == nil {
+		t.Error("no error without records")
+	}
+	if _, err := table(all, "other", ""); err == nil {
+		t.Error("no error for a table without numbers")
+	}
+}

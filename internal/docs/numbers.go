@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/semcon/semcon/analysis/stats"
+	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// number is a line of docs/records.jsonl: a mean over seeds, or a mean of differences paired by seed. Texts of numbers keep their decimals.
+type number struct {
+	Table  string      `json:"table"`
+	Row    string      `json:"row"`
+	Column string      `json:"column"`
+	Value  json.Number `json:"value"`
+	SD     json.Number `json:"sd,omitempty"`
+	Low    json.Number `json:"low,omitempty"` // Bounds of the 95 % interval.
+	High   json.Number `json:"high,omitempty"`
+	Paper  json.Number `json:"paper,omitempty"`
+
+	Seeds   int    `json:"seeds"`
+	Profile string `json:"profile"`
+	Commit  string `json:"commit"` // Of the binary that measured the number.
+	Date    string `json:"date"`
+	Data    string `json:"data"`
+}
+
+// cell is the number as a page shows it.
+func (n number) cell() string {
+	text := string(n.Value)
+	if n.Paper != "" {
+		text = fmt.Sprintf("%s / **%s**", n.Paper, n.Value)
+	}
+	if n.SD != "" {
+		text += " ± " + string(n.SD)
+	}
+	if n.Low != "" {
+		text += fmt.Sprintf(" (%s to %s)", n.Low, n.High)
+	}
+	return strings.ReplaceAll(text, "-", "−")
+}
+
+// source says in a line where numbers are from.
+func (n number) source() string {
+	seeds := strconv.Itoa(n.Seeds) + " seeds"
+	if n.Seeds == 1 {
+		seeds = "one seed"
+	}
+	return fmt.Sprintf("Profile %s, %s, commit %s of %s. %s.", n.Profile, seeds, n.Commit, n.Date, n.Data)
+}
+
+// readNumbers reads a file of numbers. The error names the line.
+func readNumbers(file string) (all []number, err error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	for decoder := json.NewDecoder(bytes.NewReader(content)); ; {
+		var n number
+		switch err := decoder.Decode(&n); {
+		case err == io.EOF:
+			return all, nil
+		case err != nil:
+			return nil, fmt.Errorf("%s: number %d: %w", file, len(all)+1, err)
+		}
+		all = append(all, n)
+	}
+}
+
+// writeNumbers writes a file of numbers, a line each.
+func writeNumbers(file string, all []number) error {
+	var content bytes.Buffer
+	encoder := json.NewEncoder(&content)
+	encoder.SetEscapeHTML(false)
+	for _, n := range all {
+		if err := encoder.Encode(n); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(file, content.Bytes(), 0o644)
+}
+
+// table writes the named table as Markdown. Its rows and columns stand as the file first names them. Corner is the head of the rows.
+func table(all []number, name, corner string) (string, error) {
+	var rows, columns, sources []string
+	cells := map[[2]string]string{}
+	for _, n := range all {
+		if n.Table != name {
+			continue
+		}
+		for list, entry := range map[*[]string]string{&rows: n.Row, &columns: n.Column, &sources: n.source()} {
+			if !slices.Contains(*list, entry) {
+				*list = append(*list, entry)
+			}
+		}
+		cells[[2]string{n.Row, n.Column}] = n.cell()
+	}
+	if rows == nil {
+		return "", fmt.Errorf("no numbers of the table %s", name)
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "| %s | %s |\n|---|%s\n", corner, strings.Join(columns, " | "), strings.Repeat("--:|", len(columns)))
+	for _, row := range rows {
+		fmt.Fprintf(&text, "| %s |", row)
+		for _, column := range columns {
+			fmt.Fprintf(&text, " %s |", cells[[2]string{row, column}])
+		}
+		text.WriteByte('\n')
+	}
+	fmt.Fprintf(&text, "\n*%s*\n", strings.Join(sources, " "))
+	return text.String(), nil
+}
+
+// measured returns the numbers of an experiment's records as a table. A row is "TITLE=ROW", or "TITLE=ROW−OTHER" for differences paired by seed.
+func measured(name string, out, experiment, profile, data string, rows []string) (all []number, err error) {
+	e, _, err := experiments.Find(experiment)
+	if err != nil {
+		return nil, err
+	}
+	records, err := study.Records(study.Folder(out, e.Name))
+	if err != nil {
+		return nil, err
+	}
+	value := map[string]map[int]float64{} // By row and column, and by seed.
+	var columns []string
+	var last study.Record
+	for _, r := range records {
+		if r.Profile != study.Profile(profile) {
+			continue
+		}
+		key := r.Row + "\n" + r.Column
+		if value[key] == nil {
+			value[key] = map[int]float64{}
+		}
+		if value[key][r.Seed] = r.Value; !slices.Contains(columns, r.Column) {
+			columns = append(columns, r.Column)
+		}
+		last = r
+	}
+	for _, row := range rows {
+		title, of, _ := strings.Cut(row, "=")
+		of, minus, isDifference := strings.Cut(of, "−")
+		for _, column := range columns {
+			var values []float64
+			for seed := range 100 {
+				v, ok := value[of+"\n"+column][seed]
+				other, both := value[minus+"\n"+column][seed]
+				if ok && (both || !isDifference) {
+					values = append(values, v-other)
+				}
+			}
+			if values == nil {
+				continue
+			}
+			i, digits := stats.MeanInterval(values), func(x float64) json.Number { return json.Number(strconv.FormatFloat(x, 'f', 1, 64)) }
+			n := number{
+				Table: name, Row: title, Column: column, Value: digits(i.Mean), Seeds: i.N, Profile: profile,
+				Commit: last.Versions["semcon"][:7], Date: last.Finished.Format("2006-01-02"), Data: data,
+			}
+			switch {
+			case i.N > 1 && isDifference:
+				n.Low, n.High = digits(i.Low), digits(i.High)
+			case i.N > 1:
+				n.SD = digits(i.SD)
+			}
+			all = append(all, n)
+		}
+	}
+	if all == nil {
+		return nil, fmt.Errorf("%s has no records of the profile %s with these rows", filepath.Join(out, e.Name), profile)
+	}
+	return all, nil
+}

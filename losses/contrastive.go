@@ -105,7 +105,7 @@ func MugsContrast(student, targets, queue *Node, temperature float64) *Node {
 	return weightGranules(ReduceMean(entropies, 2))
 }
 
-// MugsGroup is the loss of Mugs' group discrimination (eq. 5): that of [DINO], with the weights of pairs of [MugsContrast]. targets are [DINOTargets].
+// MugsGroup is the loss of Mugs' group discrimination (eq. 5): the [DINO] loss with the weights of pairs of [MugsContrast]. targets are [DINOTargets].
 func MugsGroup(student, targets *Node, temperature float64) *Node {
 	return weightGranules(viewPairs(student, targets, temperature))
 }

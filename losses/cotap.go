@@ -158,9 +158,9 @@ func CoTAPDefinition(p, q []float64, weight func(float64) float64) (float64, err
 	return total / float64(len(p)), nil
 }
 
-// CoTAPBound is the upper bound of [CoTAPDefinition] that Proposition 1 gives for weight ≥ 0: the mean over pairs i of γ̃_i g(ψ_i Σ_{q_j < q_i} 1[p_i
-// ≤ p_j]), where 1/ψ_i counts the pairs with q_j ≥ q_i and p_j ≥ p_i, and γ̃_i sums weight(q_k)/r_k over q_k ≤ q_i with the ranks r_k. It takes O(n
-// log n) time. Arguments and errors are those of [CoTAPDefinition].
+// CoTAPBound is the upper bound of [CoTAPDefinition] that Proposition 1 gives for weight ≥ 0: the mean over pairs i of γ̃_i g(ψ_i Σ_{q_j < q_i} 1[p_i ≤ p_j]),
+// where 1/ψ_i counts the pairs with q_j ≥ q_i and p_j ≥ p_i, and γ̃_i sums weight(q_k)/r_k over q_k ≤ q_i with the ranks r_k. It takes O(n log n) time.
+// Arguments and errors are as for [CoTAPDefinition].
 func CoTAPBound(p, q []float64, weight func(float64) float64) (float64, error) {
 	if err := checkScores(p, q); err != nil {
 		return 0, err

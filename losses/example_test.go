@@ -8,7 +8,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 )
 
-// Two images with two views each: the views of an image are parallel, those of different images orthogonal.
+// Two images with two views each: the views of an image are parallel, views of different images are orthogonal.
 var (
 	exampleView1 = [][]float64{{1, 0}, {0, 1}}
 	exampleView2 = [][]float64{{2, 0}, {0, 3}}

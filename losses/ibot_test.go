@@ -112,7 +112,7 @@ func mixed(branch *model.Scope, tokens *graph.Node) *graph.Node {
 	return graph.Add(tokens, graph.Reshape(y, dims[0], dims[1], 1, dims[3]))
 }
 
-// parts splits logits, [views, images, 1 + patches, K], into those of [CLS] and those of patches.
+// parts splits logits, [views, images, 1 + patches, K], into the logits of [CLS] and of patches.
 func parts(logits *graph.Node) (class, patches *graph.Node) {
 	return graph.Squeeze(graph.SliceAxis(logits, 2, graph.AxisRange(0, 1)), 2), graph.SliceAxis(logits, 2, graph.AxisRange(1))
 }

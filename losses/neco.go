@@ -105,7 +105,7 @@ const (
 // comparator puts the smaller of two wires' values on low.
 type comparator struct{ low, high int }
 
-// layers are the comparisons for n values. Those of one layer share no wire.
+// layers are the comparisons for n values. Comparisons of one layer share no wire.
 func (s SortingNetwork) layers(n int) [][]comparator {
 	if s == OddEven {
 		return oddEven(n)

@@ -33,7 +33,7 @@ func TestByRankByHand(t *testing.T) {
 	}
 }
 
-// TestByRankAgreesWithSortedPairs: with many bins, groups are those of the sorted similarities.
+// TestByRankAgreesWithSortedPairs: with many bins, groups equal the groups of sorted similarities.
 func TestByRankAgreesWithSortedPairs(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 1))
 	const n, dim = 60, 4

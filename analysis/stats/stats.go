@@ -108,8 +108,8 @@ func PrincipalComponents(rows [][]float64, k int) ([][]float64, error) {
 	return out, nil
 }
 
-// PValue is that of the two-sided t-test that the mean is 0: below 1 − [Confidence] exactly where the interval of [MeanInterval] leaves out 0. It is NaN
-// for fewer than two values and if a value is NaN. Equal values give 0, or 1 if they are 0.
+// PValue is the p-value of the two-sided t-test for mean 0. It is below 1 − [Confidence] exactly if the interval of [MeanInterval] does not contain 0. It is
+// NaN for fewer than two values and if a value is NaN. Equal values give 0, or 1 if they are 0.
 func PValue(values []float64) float64 {
 	n := float64(len(values))
 	if n < 2 {

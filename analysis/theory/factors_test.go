@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// TestFactorsByHand: two classes of one image with two views each. The views of the first are at a right angle, those of the second coincide.
+// TestFactorsByHand: two classes of one image with two views each. The first has its views at a right angle, the second twice the same view.
 func TestFactorsByHand(t *testing.T) {
 	f, err := GridFeatures(mat.NewDense(4, 2, []float64{1, 0, 0, 1, 1, 0, 1, 0}), 2, 1, 2, 1)
 	if err != nil {
@@ -25,7 +25,7 @@ func TestFactorsByHand(t *testing.T) {
 	}
 }
 
-// TestMeanDeltas: the mean is that of all views, and its sum is the identity of erratum E13.
+// TestMeanDeltas: the mean is over all views, and its sum is the identity of erratum E13.
 func TestMeanDeltas(t *testing.T) {
 	f := RandomLabels(3, 4, 2, 0.5, 1)
 	const c = 2

@@ -121,8 +121,8 @@ type Solution struct {
 	Objective, Alignment, Diversity float64
 	// Violation is the largest r² − φ_f²‖x_i − x_j‖²/2 − s_ij, at most about 1e-6 r². Active is the share of pairs of views with a nonzero multiplier.
 	Violation, Active float64
-	// Multipliers are λ_ij v_ij ≥ 0, [N, N] and symmetric: those of 1/(2N²) Σ_ij λ_ij v_ij (‖z_i − z_j‖² − φ_f²‖x_i − x_j‖²) in the Lagrangian. If
-	// one is positive, r² − s_ij = 1/(2 v_ij), half of the value in the paper's proof (erratum E24).
+	// Multipliers are λ_ij v_ij ≥ 0, [N, N] and symmetric. They multiply the constraints in the Lagrangian: 1/(2N²) Σ_ij λ_ij v_ij (‖z_i − z_j‖² − φ_f²‖x_i −
+	// x_j‖²). If one is positive, r² − s_ij = 1/(2 v_ij), half of the value in the paper's proof (erratum E24).
 	Multipliers *mat.Dense
 	// Norm are the multipliers of ‖z_i‖ = r, which the paper's Lagrangian leaves out (erratum E9): ν_i with ∂Lagrangian/∂z_i = −ν_i z_i. At an
 	// optimum, with c = 1/(2α), Sum − target of lemma sum_delta is ν_i r² N²/(2α) + 1/α Σ_j λ_ij v_ij (r² − s_ij). So the lemma can fail if ν_i < 0,

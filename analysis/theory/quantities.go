@@ -37,7 +37,7 @@ func (f *Features) Error() float64 {
 
 // Factors are the three numbers that decide over a view's class after lemma condition_cls_correct, and the error that they make.
 type Factors struct {
-	// Within is the mean similarity of two views of a class, a view with itself included, and Between that of two classes' means.
+	// Within is the mean similarity of two views of a class, including a view with itself. Between is the mean similarity of two classes' means.
 	Within, Between float64
 	// Distance is the root mean square distance of a view from the mean of its image's views.
 	Distance float64

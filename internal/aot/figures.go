@@ -232,7 +232,7 @@ func table(out io.Writer, all []figures) {
 type mover struct {
 	what, example string
 	launches      float64
-	bytes, share  float64 // share is that of the roof, in seconds.
+	bytes, share  float64 // share of the roof, in seconds.
 	ofPairs       bool
 }
 

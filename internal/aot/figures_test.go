@@ -60,7 +60,7 @@ func TestFiguresOfAProgram(t *testing.T) {
 		t.Errorf("roof %g ms, the largest product takes %g", f.RoofMS, least)
 	}
 	if f.H100MS <= f.RoofMS || f.H100MS > 1.5*f.RoofMS {
-		t.Errorf("roof %g ms, that of an H100 %g", f.RoofMS, f.H100MS)
+		t.Errorf("roof %g ms, on an H100 %g", f.RoofMS, f.H100MS)
 	}
 	var out bytes.Buffer
 	table(&out, []figures{{Name: "before", RoofMS: 154.5}, f})

@@ -76,7 +76,7 @@ func run(args []string, out io.Writer) int {
 	return 0
 }
 
-// report prints the figures of a step, which have their names only, beside those of figures.json.
+// report prints the figures of a step beside the ones in figures.json. The given figures have names only.
 func (c call) report(out io.Writer, step steps.Step, now figures) (err error) {
 	root := backend.CheckoutRoot()
 	if root == "" {
@@ -185,7 +185,7 @@ func tool(name string, args ...string) error {
 	return fmt.Errorf("%s: %w: %s", filepath.Base(name), err, lines[len(lines)-1])
 }
 
-// stepOf returns the step of a full profile. That of pretraining is in bfloat16 by default.
+// stepOf returns the step of a full profile. The step of pretraining is in bfloat16 by default.
 func stepOf(name string, set []string) (steps.Step, error) {
 	if name == steps.Pretrain {
 		set = append([]string{"bf16=true"}, set...)

@@ -62,7 +62,8 @@ func TestSweepRemovesWhatAKillLeft(t *testing.T) {
 	}
 }
 
-// TestAWriteRemovesWhatAKillLeft: the next write of a file removes the leavings of killed writers of it, and of no living one. Modes are those of a new file.
+// TestAWriteRemovesWhatAKillLeft: the next write of a file removes what killed writers of it left, and nothing of a living writer. The mode is as for a new
+// file.
 func TestAWriteRemovesWhatAKillLeft(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file[1]")
@@ -81,7 +82,7 @@ func TestAWriteRemovesWhatAKillLeft(t *testing.T) {
 	}
 	want, _ := os.Stat(plain)
 	if got, err := os.Stat(path); err != nil || got.Mode() != want.Mode() {
-		t.Errorf("mode %v, that of a new file is %v, %v", got.Mode(), want.Mode(), err)
+		t.Errorf("mode %v, a new file has %v, %v", got.Mode(), want.Mode(), err)
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 3 {
 		t.Errorf("left %v, want file[1], plain and the temporary file of another one", entries)

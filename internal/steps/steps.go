@@ -62,8 +62,8 @@ type Trainer interface {
 	Close()
 }
 
-// Of returns the step with a name. The error names a setting, or says which data are missing. Drawn images that are fine-tuned on count in the full profile as
-// those of ADE20k and COCO.
+// Of returns the step with a name. The error names a setting, or says which data are missing. In the full profile of fine-tuning, drawn images count as images
+// of ADE20k and COCO.
 func Of(name string, o Options) (Step, error) {
 	architecture, scenes, objects, classes, categories := "vit-tiny", encoders.Synthetic, encoders.Synthetic, 0, 0 // As experiments have it.
 	if o.Profile == study.Full {

@@ -119,7 +119,7 @@ func gpuModelBelow(root string) string {
 	return ""
 }
 
-// Version is that of this project, as CHANGELOG.md and CITATION.cff have it.
+// Version is the version of this project. CHANGELOG.md and CITATION.cff have the same.
 const Version = "v0.3.0"
 
 // Versions names what a number was computed with: Go, the compute libraries, and the commit of this project.

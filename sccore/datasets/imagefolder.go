@@ -24,7 +24,7 @@ type ImageFolder struct {
 	// A digest of their contents would take as long as an epoch.
 	Identity string
 
-	// Skipped lists the files whose names are not those of images.
+	// Skipped lists the files whose names are not names of images.
 	Skipped []Skipped
 
 	dir   string // Absolute.
@@ -121,7 +121,7 @@ func (p *ImageFolder) Labels() (labels []int32, names []string, err error) {
 	return labels, names, err
 }
 
-// LabelsOf returns the label of each image by sorted names of classes, such as those of the images that train. An image of no such class is an error.
+// LabelsOf returns the label of each image by sorted names of classes, such as the classes of the training images. An image of another class is an error.
 func (p *ImageFolder) LabelsOf(classes []string) (labels []int32, err error) {
 	for _, file := range p.files {
 		label, known := slices.BinarySearch(classes, classOfFile(file))

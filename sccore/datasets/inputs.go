@@ -78,8 +78,8 @@ func FindImages(inputs ...string) (paths []string, skipped []Skipped, err error)
 	return paths, skipped, nil
 }
 
-// OpenImages opens the images that inputs name, as [FindImages] takes them, each once. A single folder is that of [OpenImageFolder]. Of several inputs the folder
-// is the deepest that holds all images, so that the folders of classes can be the inputs.
+// OpenImages opens the images that inputs name, as [FindImages] takes them, each once. A single folder is opened as by [OpenImageFolder]. Several inputs have
+// as their folder the deepest one that holds all images, so that the folders of classes can be the inputs.
 func OpenImages(inputs ...string) (*ImageFolder, error) {
 	if info, err := os.Stat(inputs[0]); len(inputs) == 1 && err == nil && info.IsDir() {
 		return OpenImageFolder(inputs[0])
@@ -124,7 +124,7 @@ func OpenImages(inputs ...string) (*ImageFolder, error) {
 	return p, nil
 }
 
-// isImageName reports whether the ending of a name is that of an image that can be read.
+// isImageName reports whether a name has the ending of an image that can be read.
 func isImageName(name string) bool {
 	return slices.Contains([]string{".jpg", ".jpeg", ".png"}, strings.ToLower(path.Ext(name)))
 }

@@ -48,7 +48,7 @@ type ObjectCategory struct {
 type Annotation struct {
 	ID, Image, Category int64
 	Box                 [4]float64 // x, y, width and height in pixels, the last two at least 0. It may stick out of the image.
-	Area                float64    // In pixels, as the file has it: that of the mask in COCO's own files.
+	Area                float64    // In pixels, as the file has it: the mask's area in COCO's own files.
 	Crowd               bool
 	Mask                InstanceMask
 }

@@ -27,7 +27,7 @@ type layout struct {
 	lists     map[Split][]string // Lists of the images' names, of which the first one that is there counts. Nil for all files.
 	images    []string           // Paths of images.
 	masks     []string           // Paths of a mask, of which the first one that is there counts.
-	nested    bool               // Images are in folders below that of the split.
+	nested    bool               // Images are in folders below the split's folder.
 	// find finds the files below a data folder in another way. Its error for missing data is an [fs.ErrNotExist].
 	find func(s *layout, dir string, split Split) (folder string, pairs []pair, err error)
 	// mask decodes the file of a mask, and says what its ids stand for.
@@ -130,7 +130,7 @@ func (s *layout) list(dir string, split Split) (folder string, pairs []pair, err
 	return folder, pairs, nil
 }
 
-// names lists the images of a split: those of a list, or the files with an ending in a folder or in the folders below it.
+// names lists the images of a split: the entries of a list, or the files with an ending in a folder or in the folders below it.
 func (s *layout) names(folder, images, ending string, split Split) (names []string, err error) {
 	missing := func(path string) error {
 		return missingf("%s has no %s images: %s does not exist", s.name, split, filepath.Join(folder, filepath.FromSlash(path)))

@@ -54,7 +54,7 @@ type Batch struct {
 	Pixels []uint8 // [images, ImageSize, ImageSize, 3], each image in the top left corner.
 	Sizes  []Size  // [images], the size of each image before padding.
 
-	// Images, [images], identifies each image by its index in its source; the scenes' indices follow those of all object-centric images.
+	// Images, [images], identifies each image by its index in its source; the scenes' indices follow the indices of all object-centric images.
 	// Views are drawn from this number, with the step as the epoch.
 	Images []int32
 
@@ -83,7 +83,7 @@ func (l Loader) Check() error {
 	return nil
 }
 
-// Batches yields the batches from the given step on, without end. After an error it ends. The error is that of ctx, or one line that names a file.
+// Batches yields the batches from the given step on, without end. After an error it ends. The error is the error of ctx, or one line that names a file.
 func (l Loader) Batches(ctx context.Context, from int) iter.Seq2[*Batch, error] {
 	return func(yield func(*Batch, error) bool) {
 		orders := [2]Order{{Seed: l.Seed}, {Seed: l.Seed + 1}}

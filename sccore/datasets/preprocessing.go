@@ -35,7 +35,7 @@ const (
 	WholeImage CropMode = "whole"
 )
 
-// DefaultPreprocessing is that of DINO, iBOT and DINOv2, and with it the paper's: 256 pixels for a crop of 224, bicubic, ImageNet's mean and deviation.
+// DefaultPreprocessing is what DINO, iBOT, DINOv2 and the paper use: 256 pixels for a crop of 224, bicubic, ImageNet's mean and deviation.
 func DefaultPreprocessing() Preprocessing {
 	return Preprocessing{
 		CropPct: 0.875, CropMode: CentreCrop, Interpolation: Bicubic,
@@ -89,8 +89,8 @@ func (p Preprocessing) decode(size, patch int) func(file []byte) (preprocessed, 
 	}
 }
 
-// Apply returns an image as RGB pixels, row-major, and their size: size×size pixels, or those of [WholeImage] in whole patches of patch pixels. It computes
-// as Pillow and torchvision do. Transparency is ignored. The error is about the settings.
+// Apply returns an image as RGB pixels, row-major, and its size: size×size pixels, or for [WholeImage] whole patches of patch pixels. It computes as Pillow and
+// torchvision do. Transparency is ignored. The error is about the settings.
 func (p Preprocessing) Apply(picture image.Image, size, patch int) ([]uint8, Size, error) {
 	return p.apply(picture, 1, size, patch)
 }
@@ -219,7 +219,7 @@ func (t taps) part(a, b int) taps {
 // rounds them.
 const fixedPoint, half = 32 - 8 - 2, int32(1) << (32 - 8 - 2 - 1)
 
-// taps resamples the first part of a line of from samples, as long as extent, to another length.
+// taps resamples a line of from samples, from its start up to extent, to another length.
 func (n Interpolation) taps(from int, extent float64, to int) taps {
 	weight, support := n.kernel()
 	if extent == float64(to) {

@@ -59,7 +59,7 @@ type AnnotatedScenes struct {
 	labels []uint8 // [Len, size, size]
 }
 
-// AnnotatedScenes reads all images into canvases of size×size pixels. They take 4·size² bytes each. The error is that of [Segmentation.Read].
+// AnnotatedScenes reads all images into canvases of size×size pixels. They take 4·size² bytes each. The error is as for [Segmentation.Read].
 func (s *Segmentation) AnnotatedScenes(size int) (*AnnotatedScenes, error) {
 	out := &AnnotatedScenes{
 		Name: s.Name, Classes: s.Classes, size: size, sizes: make([]Size, s.Len()),
@@ -89,7 +89,7 @@ func (s *Segmentation) AnnotatedScenes(size int) (*AnnotatedScenes, error) {
 // Len returns the number of images.
 func (s *AnnotatedScenes) Len() int { return len(s.sizes) }
 
-// Read copies image i. It is an error if size is not that of the canvases.
+// Read copies image i. It is an error if size is not the size of the canvases.
 func (s *AnnotatedScenes) Read(i int, pixels []uint8, size int) (Size, error) {
 	if size != s.size {
 		return Size{}, s.otherSize(size)
@@ -115,7 +115,7 @@ func (s *AnnotatedScenes) Square(i, size int) []uint8 {
 	return pixels
 }
 
-// Labels copies the labels of image i, [size, size]. It is an error if size is not that of the canvases.
+// Labels copies the labels of image i, [size, size]. It is an error if size is not the size of the canvases.
 func (s *AnnotatedScenes) Labels(i int32, labels []uint8, size int) error {
 	if size != s.size {
 		return s.otherSize(size)
@@ -128,8 +128,9 @@ func (s *AnnotatedScenes) otherSize(size int) error {
 	return fmt.Errorf("%s: canvases of %d pixels were read, not of %d", s.Name, s.size, size)
 }
 
-// Colours returns the colours that masks are drawn in: those of the dataset's authors, by class, or else the ones that PASCAL VOC numbers its objects with.
-// Entries without a class are black, and entry [Ignore] is VOC's colour of borders. It has 256 entries, so that a mask drawn with it is a PNG in VOC's format.
+// Colours returns the colours that masks are drawn in: by class the colours of the dataset's authors, or else the ones that PASCAL VOC numbers its objects
+// with. Entries without a class are black, and entry [Ignore] is VOC's colour of borders. It has 256 entries, so that a mask drawn with it is a PNG in VOC's
+// format.
 func (s *Segmentation) Colours() color.Palette {
 	colours := s.colours
 	if colours == nil {
@@ -140,7 +141,7 @@ func (s *Segmentation) Colours() color.Palette {
 	return palette
 }
 
-// Palette returns 256 colours: those of classes, 0xRRGGBB, and black.
+// Palette returns 256 colours: first the colours of classes, 0xRRGGBB, and then black.
 func Palette(colours []uint32) color.Palette {
 	palette := slices.Repeat(color.Palette{color.RGBA{A: 255}}, 256)
 	for i, c := range colours {

@@ -84,8 +84,8 @@ func centred(boxes *Node) (x, y, width, height *Node) {
 	return Add(x1, MulScalar(width, 0.5)), Add(y1, MulScalar(height, 0.5)), width, height
 }
 
-// Encode returns the codes of boxes relative to references, both [..., 4]. Sides count as at least 1e-6 pixels, so that the codes of boxes without area,
-// as those of padding, are finite.
+// Encode returns the codes of boxes relative to references, both [..., 4]. Sides count as at least 1e-6 pixels, so that boxes without area, such as padding,
+// have finite codes.
 func (c Coder) Encode(references, boxes *Node) *Node {
 	rx, ry, rw, rh := centred(references)
 	x, y, w, h := centred(boxes)

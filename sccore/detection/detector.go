@@ -195,7 +195,7 @@ type stage struct {
 	weight  float64 // Of its losses.
 }
 
-// stages are those of Cai and Vasconcelos, Cascade R-CNN (2018), with the deviations of the recipe: the later a stage, the better are its boxes.
+// stages are the stages of Cascade R-CNN (Cai and Vasconcelos, 2018), with the deviations of the recipe: the later a stage, the better are its boxes.
 var stages = [3]stage{
 	{Matcher{Positive: 0.5, Negative: 0.5}, Coder{[4]float64{0.1, 0.1, 0.2, 0.2}}, 1},
 	{Matcher{Positive: 0.6, Negative: 0.6}, Coder{[4]float64{0.05, 0.05, 0.1, 0.1}}, 0.5},
@@ -306,9 +306,9 @@ type Detections struct {
 	Entered  *Node
 }
 
-// Detect returns the detections of a batch: features and sizes are those of [Config.Losses], and so are the variables. The boxes are refined by each stage
-// in turn, the logits of the classes averaged over the stages, as are the masks' probabilities. Of the pairs of box and class with a probability
-// above 0.05, the best are thinned by NMS with 0.5 within each class (mmdetection's CascadeRoIHead). Detect panics if [settings.Check] returns an error.
+// Detect returns the detections of a batch. Features, sizes and variables are as for [Config.Losses]. Each stage in turn refines the boxes. Logits of classes
+// and probabilities of masks are means over the stages. Of the pairs of box and class with a probability above 0.05, the best are thinned by NMS with 0.5
+// within each class (mmdetection's CascadeRoIHead). Detect panics if [settings.Check] returns an error.
 func (c Config) Detect(scope *model.Scope, features, sizes *Node) Detections {
 	if err := settings.Check(c); err != nil {
 		panic(err)

@@ -142,7 +142,7 @@ func (t table) pool(boxes *Node, size int) *Node {
 }
 
 // neighbours returns, along one axis, the two places around each sample of each bin and their weights, [size, n, samples·2], for boxes from low to high on
-// lines of extent places, all [n]. Samples beyond the last place take its value, those more than one place beyond the line count 0.
+// lines of extent places, all [n]. Samples beyond the last place take its value; samples more than one place beyond the line count 0.
 func neighbours(low, high, extent *Node, size int) (places, weights *Node) {
 	g, dtype, n := low.Graph(), low.DType(), low.Shape().Dim(0)
 	const samples = samplingRatio

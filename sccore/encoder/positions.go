@@ -19,8 +19,7 @@ const (
 	// TimmPositions is the method of timm and of DINOv2 with registers, official and in transformers: the cubic kernel with a = −0.5,
 	// antialiased when the grid shrinks.
 	TimmPositions Positions = "timm"
-	// TransformersPositions is the method of transformers for ViT and for DINOv2 without registers, and that of MAE: the cubic kernel with
-	// a = −0.75.
+	// TransformersPositions is the method of MAE, and of transformers for ViT and for DINOv2 without registers: the cubic kernel with a = −0.75.
 	TransformersPositions Positions = "transformers"
 )
 

@@ -48,7 +48,7 @@ type Found struct {
 	Mask  rle.Mask   // Of the image's size.
 }
 
-// Predict finds the objects in an image, the best first. The error is that of detect, or one line that names the image.
+// Predict finds the objects in an image, the best first. The error is the error of detect, or one line that names the image.
 func (p DetectionInference) Predict(ctx context.Context, a *datasets.SegmentedImage, detect Detect) ([]Found, error) {
 	if err := settings.Check(p); err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (r Raw) of(i int, a *datasets.SegmentedImage, size datasets.Size) ([]Found,
 	return found, workers.Wait()
 }
 
-// Results returns what is found in an image in COCO's terms. categories are those of the classes.
+// Results returns what is found in an image in COCO's terms. categories holds a category for each class.
 func Results(found []Found, image int64, categories []datasets.ObjectCategory) []metrics.Detection {
 	results := make([]metrics.Detection, 0, len(found))
 	for _, f := range found {
@@ -145,9 +145,9 @@ type DetectionResult struct {
 	Detections   []metrics.Detection // In the order of the images.
 }
 
-// Evaluate finds the objects in the images of a set and compares them with the annotations, as pycocotools does. Areas of detected masks are their
-// own, not those of their boxes. Images are detected in batches of the given size that share a canvas. It is an error if an image cannot be read. Classes
-// of the detector are the categories of the set.
+// Evaluate finds the objects in the images of a set and compares them with the annotations, as pycocotools does. The area of a detected mask is its own, not
+// the area of its box. Images are detected in batches of the given size that share a canvas. It is an error if an image cannot be read. Classes of the detector
+// are the categories of the set.
 func (p DetectionInference) Evaluate(ctx context.Context, images *datasets.ObjectImages, batch int, detect Detect) (result DetectionResult, err error) {
 	if err := settings.Check(p); err != nil {
 		return result, err
@@ -190,7 +190,7 @@ func (p DetectionInference) Evaluate(ctx context.Context, images *datasets.Objec
 	if result.Boxes, err = metrics.EvaluateCOCO(images.Truth, result.Detections, metrics.Boxes); err != nil {
 		return result, err
 	}
-	maskOnly := slices.Clone(result.Detections) // Their areas are then those of the masks, as in mmdetection and detectron2.
+	maskOnly := slices.Clone(result.Detections) // Their areas are then the areas of the masks, as in mmdetection and detectron2.
 	for i := range maskOnly {
 		maskOnly[i].Box = nil
 	}

@@ -25,7 +25,7 @@ type DetectionTransform struct {
 	MaxCrop   int    `json:"max_crop" range:"[1,2^14]"`   // Largest side of a crop in pixels.
 }
 
-// DefaultDetectionTransform is that of the recipe.
+// DefaultDetectionTransform is the recipe's transform.
 func DefaultDetectionTransform() DetectionTransform {
 	return DetectionTransform{MinShort: 480, MaxShort: 800, Step: 32, Long: 1333, CropShort: [3]int{400, 500, 600}, MinCrop: 384, MaxCrop: 600}
 }

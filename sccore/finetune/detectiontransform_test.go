@@ -123,7 +123,7 @@ func TestObjectsFollowTheImage(t *testing.T) {
 	}
 }
 
-// TestDetectionTransformOfOneScale: without a choice the numbers are those of the image.
+// TestDetectionTransformOfOneScale: without a choice the numbers are the image's own.
 func TestDetectionTransformOfOneScale(t *testing.T) {
 	transform := DetectionTransform{MinShort: 40, MaxShort: 40, Step: 1, Long: 80, CropShort: [3]int{20, 20, 20}, MinCrop: 60, MaxCrop: 60}
 	a, objects := redObject(t, 20, 30)

@@ -39,7 +39,7 @@ func (d Detector) Rules() error {
 // divisor is what sides of a canvas are multiples of: two patches, for the coarsest level.
 func (d Detector) divisor() int { return 2 * d.ViT.PatchSize }
 
-// scale is the factor from pixels of images to those of the detector.
+// scale is the factor from pixels of images to pixels of the detector.
 func (d Detector) scale() float64 { return float64(detection.PatchSize) / float64(d.ViT.PatchSize) }
 
 // features returns the patch features of the last block, not normalised, of normalised images. keep holds the factors of stochastic depth, or nil.
@@ -51,7 +51,7 @@ func (d Detector) features(scope *model.Scope, images, keep *Node) *Node {
 	return ConvertDType(Reshape(patches, batch, rows, columns, d.ViT.Dim), images.DType())
 }
 
-// inDetector brings lengths in pixels of images to those of the detector.
+// inDetector converts lengths from pixels of images to pixels of the detector.
 func (d Detector) inDetector(lengths, like *Node) *Node {
 	return MulScalar(ConvertDType(lengths, like.DType()), d.scale())
 }
@@ -120,8 +120,8 @@ func (t DetectionTraining) FLOPs() float64 {
 	return t.Detector.FLOPs(canvas.Height, canvas.Width)
 }
 
-// DetectionStep is what a training step reports: the losses of its images before the update, as they enter the sum, and the learning rate of the head.
-// Loss is the sum; Proposals is that of the region proposal network, the others are sums over the stages.
+// DetectionStep is what a training step reports: the losses of its images before the update, as they enter the sum, and the learning rate of the head. Loss is
+// the sum. Proposals is the loss of the region proposal network; the others are sums over the stages.
 type DetectionStep struct{ Loss, Proposals, Classes, Boxes, Masks, Rate float64 }
 
 // DetectionTrainer fine-tunes a [Detector] with all its weights. It serves any number of runs. The step is compiled once for images that lie across, and once
@@ -144,7 +144,7 @@ func NewDetectionTrainer(b compute.Backend, config DetectionTraining) (*Detectio
 		train.Task[DetectionStep]{Batches: t.batches, Loss: config.loss}, config.Detector.predict(config.Mean, config.Std))
 }
 
-// shapes are those of images on a canvas: pixels, sizes, boxes, labels, masks, frames and random numbers.
+// shapes are the shapes of a part's inputs on a canvas: pixels, sizes, boxes, labels, masks, frames and random numbers.
 func (t DetectionTraining) shapes(canvas datasets.Size) []shapes.Shape {
 	part, patch := t.part(), t.Detector.ViT.PatchSize
 	return []shapes.Shape{
@@ -163,10 +163,10 @@ func (t DetectionTraining) loss(scope *model.Scope, inputs []*Node) (*Node, []tr
 	total := losses.Total()
 	return total, []train.Report[DetectionStep]{
 		train.Mean("it", total, func(m *DetectionStep) *float64 { return &m.Loss }),
-		train.Mean("that of proposals", Add(losses.AnchorClass, losses.AnchorBox), func(m *DetectionStep) *float64 { return &m.Proposals }),
-		train.Mean("that of classes", sum(losses.Class), func(m *DetectionStep) *float64 { return &m.Classes }),
-		train.Mean("that of boxes", sum(losses.Box), func(m *DetectionStep) *float64 { return &m.Boxes }),
-		train.Mean("that of masks", sum(losses.Mask), func(m *DetectionStep) *float64 { return &m.Masks }),
+		train.Mean("the loss of proposals", Add(losses.AnchorClass, losses.AnchorBox), func(m *DetectionStep) *float64 { return &m.Proposals }),
+		train.Mean("the loss of classes", sum(losses.Class), func(m *DetectionStep) *float64 { return &m.Classes }),
+		train.Mean("the loss of boxes", sum(losses.Box), func(m *DetectionStep) *float64 { return &m.Boxes }),
+		train.Mean("the loss of masks", sum(losses.Mask), func(m *DetectionStep) *float64 { return &m.Masks }),
 	}
 }
 

@@ -37,7 +37,7 @@ const (
 	Whole InferenceMode = "whole" // The whole image.
 )
 
-// DefaultSegmentationInference is that of UPerNet in the recipes on ADE20k. Semantic FPN takes the same with [Whole].
+// DefaultSegmentationInference is what the recipes on ADE20k use for UPerNet. Semantic FPN takes the same with [Whole].
 func DefaultSegmentationInference() SegmentationInference {
 	return SegmentationInference{Scale: Scale{2048, 512}, Mode: Slide, CropSize: 512, Stride: 341}
 }
@@ -76,7 +76,7 @@ type Logits struct {
 	Values                 []float32 // [Count, Rows, Columns, Classes].
 }
 
-// Segment returns the logits of crops, which are resized bilinearly to the crops' size, as mmsegmentation resizes those of its heads (align_corners=false).
+// Segment returns the logits of crops, resized bilinearly to the crops' size, as mmsegmentation resizes the logits of its heads (align_corners=false).
 type Segment func(ctx context.Context, crops Canvases) (Logits, error)
 
 // InBatches returns a function that calls segment with this many crops at a time, for networks that are compiled for a fixed number. The last call is filled up
@@ -102,8 +102,8 @@ func InBatches(size int, segment Segment) Segment {
 	}
 }
 
-// Predict returns the class of each pixel of an image, [a.Height, a.Width]; of equal logits the first class wins. Of logits it keeps those of the
-// crops and a few rows of pixels. The error is that of segment, or one line that names the image: the logits have the wrong number, or are not finite.
+// Predict returns the class of each pixel of an image, [a.Height, a.Width]; of equal logits the first class wins. It keeps only the logits of the crops and of
+// a few rows of pixels. The error is the error of segment, or one line that names the image: the logits have the wrong number, or are not finite.
 func (p SegmentationInference) Predict(ctx context.Context, a *datasets.SegmentedImage, segment Segment) ([]uint8, error) {
 	if err := settings.Check(p); err != nil {
 		return nil, err

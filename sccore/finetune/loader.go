@@ -35,8 +35,8 @@ type Batch[I any] struct {
 // Place is an image by its index in its set, and the epoch that it is seen in.
 type Place struct{ Image, Epoch int }
 
-// batches yields the batches from a step on, without end. plan returns the images of a step and their canvas; it is called for one step after the other. After an
-// error it ends. The error is invalid, if it is not nil, that of ctx or that of read.
+// batches yields the batches from a step on, without end. plan returns the images of a step and their canvas; it is called for one step after the other. After
+// an error it ends. The error is invalid, if it is not nil, or the error of ctx or read.
 func batches[I any](
 	ctx context.Context, l Loading, invalid error, from int, plan func(step int) (datasets.Size, []Place), read func(canvas datasets.Size, at Place) (I, error),
 ) iter.Seq2[*Batch[I], error] {
@@ -99,8 +99,8 @@ func (l SegmentationLoader) Batches(ctx context.Context, from int) iter.Seq2[*Ba
 	})
 }
 
-// DetectionLoader makes training batches of images with objects. The images of a batch share their canvas, which lies across or upright as they do. They are
-// shuffled anew in each epoch, those of each canvas on their own, and then the batches; the last batch of a canvas is filled up with its first images.
+// DetectionLoader makes training batches of images with objects. The images of a batch share their canvas, which lies across or upright as they do. Each epoch
+// shuffles the images within each canvas, and then the batches. The last batch of a canvas is filled up with its first images.
 //
 // Crowds are left out, and so are objects that lie outside of their image or have a side of less than a pixel, as by mmdetection.
 type DetectionLoader struct {

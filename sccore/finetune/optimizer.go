@@ -15,8 +15,8 @@ import (
 // Optimizer says how a pretrained transformer and the new layers on top of it are trained together: by AdamW, whose rate falls from the new layers
 // towards the image, block by block.
 type Optimizer struct {
-	LearningRate float64 `json:"rate" range:"(0,1e3]"`         // The peak rate, that of the new layers.
-	LayerDecay   float64 `json:"layer_decay" range:"(0,1]"`    // The rate of a block over that of the block above it; 1 trains all alike.
+	LearningRate float64 `json:"rate" range:"(0,1e3]"`         // The peak rate of the new layers.
+	LayerDecay   float64 `json:"layer_decay" range:"(0,1]"`    // The rate of a block over the rate of the block above it; 1 trains all alike.
 	WeightDecay  float64 `json:"weight_decay" range:"[0,1e3]"` // Weight decay; it acts neither on biases and norms nor on [CLS], registers and position embeddings.
 
 	WarmUp      int     `json:"warmup" range:"[0,2^31)"`    // Steps of linear warm-up.
@@ -74,8 +74,8 @@ func isToken(path string) bool {
 	return strings.HasSuffix(name, "_token") || name == "pos_embed"
 }
 
-// Update sets the next value of each variable from its gradient. encoderScope is the scope of the transformer of the given depth. rate, a float32
-// scalar, is that of [Optimizer.Rate]. The optimizer's state lives under scope.
+// Update sets the next value of each variable from its gradient. encoderScope is the scope of the transformer of the given depth. rate, a float32 scalar, comes
+// from [Optimizer.Rate]. The optimizer's state lives under scope.
 func (o Optimizer) Update(scope *model.Scope, encoderScope string, depth int, variables []*model.Variable, gradients []*Node, rate *Node) {
 	type group struct {
 		layer     int

@@ -33,7 +33,7 @@ type Segmenter struct {
 	Classes int    `range:"[2,255]"`
 	// Channels is the width of UPerNet or of the neck of the FPN, whose head is half as wide, but at most 128. The auxiliary head of UPerNet is as wide, but at most 256.
 	Channels int `range:"[2,2^14]"`
-	// Halved is that of [heads.Pyramid].
+	// Halved is as in [heads.Pyramid].
 	Halved bool `json:",omitzero"`
 }
 
@@ -55,8 +55,8 @@ func (s Segmenter) fpn() heads.SemanticFPN {
 	return h
 }
 
-// logits returns the logits of normalised images, [rows, columns, batch, Classes] with rows = 4·height/PatchSize, or half as many, and those of the auxiliary head, or nil
-// if there is none. keep holds the factors of stochastic depth, or nil.
+// logits returns the logits of normalised images, [rows, columns, batch, Classes] with rows = 4·height/PatchSize, or half as many, and the logits of the
+// auxiliary head, or nil if there is none. keep holds the factors of stochastic depth, or nil.
 func (s Segmenter) logits(scope *model.Scope, images, keep *Node, train bool) (logits, auxiliary *Node) {
 	rows, columns := images.Shape().Dim(1)/s.ViT.PatchSize, images.Shape().Dim(2)/s.ViT.PatchSize
 	tokens := s.ViT.TokensInTraining(scope.At(backboneScope), images, keep, nil)
@@ -151,7 +151,7 @@ func NewSegmentationTrainer(b compute.Backend, config SegmentationTraining) (*Se
 		train.Task[SegmentationStep]{Batches: t.batches, Loss: config.loss}, config.Segmenter.predict(config.Mean, config.Std))
 }
 
-// shapes are those of the crops of a part: pixels, labels and the sizes of what images fill.
+// shapes are the shapes of a part's crops: pixels, labels and the sizes of what images fill.
 func (t SegmentationTraining) shapes() []shapes.Shape {
 	part, size := t.part(), t.Transform.CropSize
 	return []shapes.Shape{shapes.Make(dtypes.Uint8, part, size, size, 3), shapes.Make(dtypes.Uint8, part, size, size), shapes.Make(dtypes.Int32, part, 2)}
@@ -168,7 +168,7 @@ func (t SegmentationTraining) loss(scope *model.Scope, inputs []*Node) (*Node, [
 	}
 	return Add(loss, MulScalar(auxiliary, heads.AuxiliaryWeight)), []train.Report[SegmentationStep]{
 		train.Mean("it", loss, func(m *SegmentationStep) *float64 { return &m.Loss }),
-		train.Mean("that of the auxiliary head", auxiliary, func(m *SegmentationStep) *float64 { return &m.Auxiliary }),
+		train.Mean("the loss of the auxiliary head", auxiliary, func(m *SegmentationStep) *float64 { return &m.Auxiliary }),
 	}
 }
 

@@ -2,7 +2,7 @@
 // training crop of an image and its labels, [SegmentationLoader] makes batches of them, and [Normalize] makes a batch the input of a graph.
 // [SegmentationInference] takes the logits that a network gives to crops, and the class of every pixel of an image comes out, or [metrics.Segmentation] of a set.
 //
-// The arithmetic is that of mmsegmentation 0.x and of OpenCV, which the published recipes run on; testdata holds what they compute. Another task has
+// The arithmetic is the same as in mmsegmentation 0.x and OpenCV, which the published recipes run on; testdata holds what they compute. Another task has
 // files of its own, named for it, and a transform, a loader and an inference like these.
 package finetune
 
@@ -35,7 +35,7 @@ const (
 type Training struct {
 	Optimizer Optimizer
 	Batch     int `range:"[1,2^12]"` // Images or crops in a step.
-	// Parts is the number of equal parts that a batch is computed in, one after the other, if it does not fit in memory. Batch statistics are those of a part.
+	// Parts is the number of equal parts that a batch is computed in, one after the other, if it does not fit in memory. Batch statistics are over a part.
 	Parts int `range:"[1,2^12]"`
 	Steps int `range:"[1,2^31)"`
 
@@ -68,7 +68,7 @@ type trainer[M any] struct {
 }
 
 // compile fills in what tasks have in common and compiles the step. images are the shapes of the task's inputs that have a row for each image; the factors of
-// stochastic depth follow. flops is that of an image, forward. rate is where a step reports the learning rate. predict is a graph of a [network].
+// stochastic depth follow. flops counts one image, forward. rate is where a step reports the learning rate. predict is a graph of a [network].
 func (t *trainer[M]) compile(
 	b compute.Backend, c Training, vit encoder.ViT, images []shapes.Shape, flops float64, rate func(m *M) *float64, task train.Task[M], predict graph,
 ) (err error) {

@@ -31,7 +31,7 @@ type SegmentationTransform struct {
 	PhotometricDistortion bool `json:"photometric_distortion"`
 }
 
-// DefaultSegmentationTransform is that of mmsegmentation's recipes on ADE20k, which UPerNet and semantic FPN share.
+// DefaultSegmentationTransform is the transform of mmsegmentation's recipes on ADE20k. UPerNet and semantic FPN share it.
 func DefaultSegmentationTransform() SegmentationTransform {
 	return SegmentationTransform{Scale: Scale{2048, 512}, MinRatio: 0.5, MaxRatio: 2, CropSize: 512, CatMaxRatio: 0.75, PhotometricDistortion: true}
 }

@@ -3,8 +3,8 @@
 // of a vision transformer into maps of four sizes, and [UPerNet], with its [Auxiliary] head, or [SemanticFPN] maps these to logits.
 //
 // Features come in as [batch, rows, columns, features]. Maps inside the heads, and logits, are [rows, columns, batch, channels], as in package layers, and
-// labels are [height, width, batch]. Variables live under the scope that is passed in. Those of the heads for fine-tuning have the names of
-// mmsegmentation, with "/" for ".", below one scope for the whole network: backbone, neck, decode_head and auxiliary_head.
+// labels are [height, width, batch]. Variables live under the scope that is passed in. Variables of the heads for fine-tuning have the names of mmsegmentation,
+// with "/" for ".", below one scope for the whole network: backbone, neck, decode_head and auxiliary_head.
 //
 // Add a head as a file of its own. A segmentation head also needs a kind in segmentation.go and a case in testdata/heads.py, or, on the pyramid, a
 // network in testdata/pyramid.py.
@@ -29,7 +29,7 @@ import (
 type Projector struct {
 	HiddenDim int `json:"hidden" range:"[1,2^14]"` // Width of the two hidden layers.
 	OutDim    int `json:"out" range:"[2,2^14]"`    // Width of the output.
-	// ComputeDType is the dtype of products and hidden activations; the zero value is that of the tokens, which variables and outputs always have.
+	// ComputeDType is the dtype of products and hidden activations; the zero value is the dtype of the tokens, which variables and outputs always have.
 	ComputeDType dtypes.DType `json:"-"`
 }
 

@@ -46,7 +46,7 @@ type goldenNetwork struct {
 	Train, Eval         map[string]goldenOutput
 }
 
-// networks are those of testdata/pyramid.py: functions of the outputs of 4 blocks, [2, 1 + 3·4, 4], that return logits by name.
+// networks are the networks of testdata/pyramid.py: functions of the outputs of 4 blocks, [2, 1 + 3·4, 4], that return logits by name.
 var networks = map[string]func(scope *model.Scope, blocks []*Node, train bool) map[string]*Node{
 	"UPerNet": func(scope *model.Scope, blocks []*Node, train bool) map[string]*Node {
 		levels := Pyramid{Blocks: [4]int{0, 1, 2, 3}}.Levels(scope, blocks, 3, 4, train)
@@ -128,7 +128,7 @@ func TestNetworksOfPyramidsAgreeWithPyTorch(t *testing.T) {
 					statistic.check(t, path, store.GetVariable(inStore(path)).MustValue())
 				}
 				if after := store.NumVariables(); after != before {
-					t.Errorf("%d variables besides those of PyTorch", after-before)
+					t.Errorf("%d variables that PyTorch does not have", after-before)
 				}
 			})
 		}

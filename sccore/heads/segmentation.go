@@ -25,7 +25,7 @@ type Segmentation struct {
 	Width   int    // Channels in the blocks of the FCN. The linear head ignores it.
 }
 
-// Upsampling is the factor from the resolution of patches to that of the training loss. It is the FCN's own factor and serves both heads.
+// Upsampling is the factor from the resolution of patches to the resolution of the training loss. It is the FCN's own factor and serves both heads.
 const Upsampling = 8
 
 // Rules returns an error if the FCN has no width or one whose largest weight, 3×3 by Width by Width, is too large; see [settings.Check].

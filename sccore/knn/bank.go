@@ -39,7 +39,7 @@ var defaultBlocks = blocks{queries: 512, features: 4096}
 type Nearest struct {
 	K            int
 	Indices      []int32   // [Q, K], into the bank.
-	Similarities []float32 // [Q, K], cosines; that of a row of zeros is 0.
+	Similarities []float32 // [Q, K], cosines; 0 for a row of zeros.
 }
 
 // NewBank returns a bank of N features, [N, dim] row by row, of any norm. It keeps the slice, which must not change, and copies none of it. Close it. The

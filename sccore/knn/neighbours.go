@@ -79,7 +79,7 @@ func (n *Neighbours) Positive(seed uint64) func(step int, image int32) int32 {
 }
 
 // Stored reads the k neighbours of a number of images from the file at path, or finds them and stores them there. encode returns the features of the images,
-// as [Find] wants them; it is not called if the file is there. source says what was compared, and must be that of the file. k is at most images − 1.
+// as [Find] wants them; it is not called if the file is there. source says what was compared, and must equal the file's source. k is at most images − 1.
 func Stored(ctx context.Context, b compute.Backend, path string, images, k int, source string,
 	encode func() (features []float32, dim int, err error)) (*Neighbours, error) {
 	if _, err := os.Stat(path); err == nil {

@@ -1,9 +1,9 @@
 // Package layers holds the building blocks of networks as functions of graph nodes: dense layers, convolutions and their transposes, batch normalisation,
 // resizing, pooling, dropout and RoI-Align. Variables live under the scope that is passed in.
 //
-// Initial values have PyTorch's distributions and come from the random numbers of the scope's store. The layouts differ from PyTorch's: the
-// weight of a convolution is [height, width, in, out] instead of [out, in, height, width], that of a transposed convolution is
-// [height, width, out, in] instead of [in, out, height, width], and that of a dense layer is [in, out] instead of [out, in].
+// Initial values have PyTorch's distributions and come from the random numbers of the scope's store. The layouts differ from PyTorch's: a convolution has the
+// weight [height, width, in, out] instead of [out, in, height, width], a transposed convolution [height, width, out, in] instead of [in, out, height, width],
+// and a dense layer [in, out] instead of [out, in].
 //
 // Add a layer as a file of its own, with a golden file in testdata and the script that makes it.
 package layers
@@ -191,8 +191,8 @@ func AddBias(x, bias *Node) *Node {
 // TransposedConvolution maps x, [height, width, batch, in], to [2·height, 2·width, batch, out] with a kernel of 2×2 pixels, stride 2 and a bias, as
 // torch.nn.ConvTranspose2d(in, out, 2, 2) does. Its windows do not overlap, so it is one matrix product per pixel.
 //
-// The weight is [2, 2, out, in]: a transposed convolution swaps the two sides of a convolution. PyTorch swaps them too, to [in, out, 2, 2], so weights
-// convert as those of convolutions do. Initial values are PyTorch's, uniform within ±1/√(4·out).
+// The weight is [2, 2, out, in]: a transposed convolution swaps the two sides of a convolution. PyTorch swaps them too, to [in, out, 2, 2], so weights convert
+// as for convolutions. Initial values are PyTorch's, uniform within ±1/√(4·out).
 func TransposedConvolution(scope *model.Scope, x *Node, out int) *Node {
 	x.AssertRank(4)
 	limit := 1 / math.Sqrt(float64(4*out))

@@ -25,11 +25,10 @@ type Norm struct {
 	Groups int
 }
 
-// BatchNorm normalises each channel of x, [batch, channels] or [batch, height, width, channels], to mean 0 and variance 1. If affine is true,
-// it then multiplies by weight and adds bias, both trainable. Constants, names, initial values and running statistics are those of
-// torch.nn.BatchNorm2d: ε = 1e-5, momentum 0.1, and the unbiased variance in running_var. With groups, the running statistics are updated
-// by the mean over the groups. In training, BatchNorm panics if the batch is not a multiple of the groups or if a group has only one value
-// per channel.
+// BatchNorm normalises each channel of x, [batch, channels] or [batch, height, width, channels], to mean 0 and variance 1. If affine is true, it then
+// multiplies by weight and adds bias, both trainable. Constants, names, initial values and running statistics are as in torch.nn.BatchNorm2d: ε = 1e-5,
+// momentum 0.1, and the unbiased variance in running_var. With groups, the running statistics are updated by the mean over the groups. In training, BatchNorm
+// panics if the batch is not a multiple of the groups or if a group has only one value per channel.
 func BatchNorm(scope *model.Scope, x *Node, norm Norm, affine bool) *Node {
 	if x.Rank() != 2 && x.Rank() != 4 {
 		exceptions.Panicf("batch normalisation of rank %d, want 2 or 4", x.Rank())
@@ -106,7 +105,7 @@ func LayerNorm(x, weight, bias *Node, epsilon float64) *Node {
 func ReLU(x *Node) *Node { return Max(ScalarZero(x.Graph(), x.DType()), x) }
 
 // DropChannels sets whole channels of x, [height, width, batch, channels], to 0, each with probability rate and independently for each image, and
-// divides the others by 1 − rate, as torch.nn.Dropout2d does in training. The random numbers are those of the scope's store. Rate is in [0, 1).
+// divides the others by 1 − rate, as torch.nn.Dropout2d does in training. The random numbers come from the scope's store. Rate is in [0, 1).
 func DropChannels(scope *model.Scope, x *Node, rate float64) *Node {
 	x.AssertRank(4)
 	if rate == 0 {
@@ -181,8 +180,8 @@ func AtLeastFloat32(dtype dtypes.DType) dtypes.DType {
 	return dtype
 }
 
-// withGradient adds to the gradients that y passes one for x, which has the shape of y. gradient maps the adjoint of the result, in the dtype of x, to
-// that of x.
+// withGradient adds to the gradients that y passes one for x, which has the shape of y. gradient maps the adjoint of the result, in the dtype of x, to the
+// adjoint of x.
 func withGradient(y, x *Node, gradient func(adjoint *Node) *Node) *Node {
 	carrier := IdentityWithCustomGradient(x, func(_, adjoint *Node) *Node { return ConvertDType(gradient(adjoint), x.DType()) })
 	return Add(y, ConvertDType(Sub(carrier, StopGradient(x)), y.DType())) // The difference is zero; it carries the gradient.

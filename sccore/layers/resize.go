@@ -143,7 +143,7 @@ func (r RoIAlign) Pool(features, boxes, flips *Node) *Node {
 	return x
 }
 
-// sampling returns the matrices [n, OutputSize, extent] that average the samples of each bin along a line of extent features. The offset and
+// sampling returns the matrices [n, OutputSize, extent] that average the samples of each bin along a line of features. extent is their number. The offset and
 // the length of the box are shares of the line, and flip is 1 to mirror the bins; all are [n, 1, 1].
 func (r RoIAlign) sampling(offset, length, flip *Node, extent int) *Node {
 	g, dtype, n := offset.Graph(), offset.DType(), offset.Shape().Dim(0)

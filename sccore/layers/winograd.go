@@ -68,8 +68,8 @@ func polynomial(roots []float64) []float64 {
 	return coefficients
 }
 
-// f43 computes 4 outputs of a filter of length 3 with 6 products: 36 instead of 144 for a tile of 4×4 pixels. Its rounding errors in float32
-// are about 2e-6 of the outputs, ten times those of a direct sum.
+// f43 computes 4 outputs of a filter of length 3 with 6 products: 36 instead of 144 for a tile of 4×4 pixels. Its rounding errors in float32 are about 2e-6 of
+// the outputs, ten times as large as in a direct sum.
 var f43 = toomCook(4, 3, 0, 1, -1, 2, -0.5)
 
 // over applies the algorithm along a whole axis: products[(a,t), i] maps input i to product a of tile t, and outputs[o, (a,t)] maps the

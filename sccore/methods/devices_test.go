@@ -10,7 +10,7 @@ import (
 )
 
 // TestTwoDevicesEqualOne trains each method on two devices and on one, and resumes the checkpoint of each on the other. Batch normalisation, correlations,
-// negatives and the queue are those of the whole batch.
+// negatives and the queue cover the whole batch.
 func TestTwoDevicesEqualOne(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")

@@ -86,7 +86,7 @@ func (f *FeatureExtractor) Load(path string) error {
 }
 
 // Features maps the views that recipe draws of each image to features, image by image and view by view: the first length values are the first view of
-// the first image. The views are those of training epoch 0 with this seed.
+// the first image. The views are the same as in training epoch 0 with this seed.
 func (f *FeatureExtractor) Features(images *datasets.Images, recipe views.Recipe, seed uint64) (features []float32, length int, err error) {
 	if images.Height != f.size || images.Width != f.size {
 		return nil, 0, fmt.Errorf("%s: images of %d×%d pixels, the encoder was compiled for %d×%d",

@@ -125,7 +125,7 @@ func (t *Trainer) StepsPerEpoch() int { return t.objective.stepsPerEpoch() }
 // LearningRate is the learning rate of a step, counted from 0.
 func (t *Trainer) LearningRate(step int) float64 { return t.objective.rate(step) }
 
-// EpochLoss is the mean loss of the current epoch so far; right after an epoch's end it is that of the whole epoch.
+// EpochLoss is the mean loss of the current epoch so far; right after an epoch's end it is the mean over that epoch.
 func (t *Trainer) EpochLoss() float64 {
 	if t.Done() == 0 {
 		return 0

@@ -16,7 +16,7 @@ import (
 
 var cocoGolden = flag.String("cocoap", "testdata/cocoap.json", "the file of TestEvaluateCOCOGolden, which testdata/cocoap.py writes")
 
-// TestEvaluateCOCOGolden compares all numbers of drawn sets with those of pycocotools.
+// TestEvaluateCOCOGolden compares all numbers of drawn sets with pycocotools.
 func TestEvaluateCOCOGolden(t *testing.T) {
 	raw, err := os.ReadFile(*cocoGolden)
 	if err != nil {

@@ -56,8 +56,8 @@ func ReadDetections(r io.Reader, name string, truth *datasets.Instances) (detect
 	return detections, nil
 }
 
-// WriteDetections writes a result file of COCO, which [ReadDetections] and pycocotools read, one detection a line: masks are compressed text. The error is
-// that of the writer.
+// WriteDetections writes a result file of COCO, which [ReadDetections] and pycocotools read, one detection a line: masks are compressed text. The error is the
+// writer's.
 func WriteDetections(w io.Writer, detections []Detection) error {
 	type runs struct {
 		Size   [2]int `json:"size"` // Height and width.

@@ -154,9 +154,9 @@ func Accumulate(scope *model.Scope, variables []*model.Variable, gradients []*No
 	}
 }
 
-// Accumulated returns the mean of the gradients that [Accumulate] added over a number of equal parts, at least 1, and resets the sums to 0.
-// If the loss is a mean over examples, this is the gradient of the whole batch. Statistics over a batch, such as those of Sinkhorn–Knopp and
-// of batch normalisation, remain those of each part.
+// Accumulated returns the mean of the gradients that [Accumulate] added over a number of equal parts, at least 1, and resets the sums to 0. If the loss is a
+// mean over examples, this is the gradient of the whole batch. Statistics over a batch, as in Sinkhorn–Knopp and batch normalisation, remain statistics over
+// each part.
 func Accumulated(scope *model.Scope, g *Graph, variables []*model.Variable, parts int) []*Node {
 	var gradients []*Node
 	for _, variable := range variables {

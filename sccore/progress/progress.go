@@ -269,8 +269,8 @@ func (p *pace) rate() float64 {
 	return float64(steps) / span.Seconds()
 }
 
-// perStep returns the seconds per step, including the time between steps, or 0 if they are unknown. After some time it is the mean of all steps that were
-// measured, and not that of the window: the cells of an experiment take turns, and their steps may be of unlike length.
+// perStep returns the seconds per step, including the time between steps, or 0 if they are unknown. After some time it is the mean over all measured steps, and
+// not over the window: the cells of an experiment take turns, and their steps may be of unlike length.
 func (p *pace) perStep() float64 {
 	rate := p.rate()
 	if rate == 0 {

@@ -42,7 +42,7 @@ func TestGolden(t *testing.T) {
 		}
 	}
 	if got := hex.EncodeToString(digest.Sum(nil)); got != golden.SHA256 {
-		t.Errorf("the digest of %d cases is %s, that of pycocotools %s", golden.Cases, got, golden.SHA256)
+		t.Errorf("the digest of %d cases is %s, pycocotools has %s", golden.Cases, got, golden.SHA256)
 	}
 }
 

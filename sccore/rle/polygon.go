@@ -14,8 +14,8 @@ const upsampling = 5
 // 800×800 pixels.
 const maxOutline = 1 << 22
 
-// FromPolygons returns the union of polygons, each a list x, y, x, y, … of at least three corners in pixels. Corners may lie outside the image. The
-// rounding is that of maskApi.c, which pycocotools uses. A polygon alone is filled by the even-odd rule.
+// FromPolygons returns the union of polygons, each a list x, y, x, y, … of at least three corners in pixels. Corners may lie outside the image. The rounding is
+// as in maskApi.c, which pycocotools uses. A polygon alone is filled by the even-odd rule.
 func FromPolygons(height, width int, polygons [][]float64) (Mask, error) {
 	if err := checkSize(height, width); err != nil {
 		return Mask{}, err

@@ -8,8 +8,8 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 )
 
-// TestTwoDevicesEqualOne trains each method on two devices and on one, and resumes the checkpoint of each on the other. Centres, masks, queues and memories are
-// those of the whole batch.
+// TestTwoDevicesEqualOne trains each method on two devices and on one, and resumes the checkpoint of each on the other. Centres, masks, queues and memories
+// cover the whole batch.
 func TestTwoDevicesEqualOne(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")

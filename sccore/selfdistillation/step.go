@@ -63,7 +63,7 @@ func (s step) inputs() (all []train.Input) {
 	return all
 }
 
-// side is the number of patches along a side of a global view, and patches that of all its patches.
+// side is the number of patches along a side of a global view, and patches is the number of all its patches.
 func (s step) side() int    { return s.Views.GlobalCropSize / s.vit.PatchSize }
 func (s step) patches() int { return s.side() * s.side() }
 
@@ -174,7 +174,7 @@ func (s step) targets(scope *model.Scope, name string, scores, temperature, mask
 	return Reshape(losses.SinkhornKnopp(rows, mask, 3), scores.Shape().Dimensions...)
 }
 
-// ofPatches is iBOT's loss of hidden patches. The head is that of [CLS] tokens.
+// ofPatches is iBOT's loss of hidden patches. [CLS] tokens and patches share the head.
 func (s step) ofPatches(scope *model.Scope, tokens seen, masks, temperature *Node) *Node {
 	scores := StopGradient(s.Head.Logits(scope.At(targetScope).At(headScope), tokens.teacher.patches))
 	targets := s.targets(scope, "patch_center", scores, temperature, Reshape(masks, -1))

@@ -36,8 +36,8 @@ type StepMetrics struct {
 	LocalGroup float64 `json:"local_group,omitempty"` //
 	Group      float64 `json:"group,omitempty"`       //
 
-	// Entropy is the mean entropy of the teacher's distributions of [CLS] tokens, and MeanEntropy that of their mean, in [0, ln K] for K logits. A teacher
-	// that has collapsed has both at ln K, or both at 0.
+	// Entropy is the mean entropy of the teacher's distributions of [CLS] tokens, and MeanEntropy is the entropy of their mean, in [0, ln K] for K logits. A
+	// teacher that has collapsed has both at ln K, or both at 0.
 	Entropy     float64 `json:"entropy"`
 	MeanEntropy float64 `json:"mean_entropy"`
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Check returns an error that names the first setting of a configuration, a struct, that is not what its tag allows: the key as [Apply] takes it, the
-// value, and what is allowed. Settings are those of [List], and with them elements of lists, maps and what pointers point to. Nil pointers and groups that
+// value, and what is allowed. Settings are what [List] lists, and also elements of lists, maps and what pointers point to. Nil pointers and groups that
 // do not apply, which "omitzero" omits, are not checked.
 //
 // A struct at any depth may have a method Rules() error for rules between its fields. It is called where all tags of the struct hold. Its error begins with

@@ -60,8 +60,8 @@ func Watched(dir, title string, total int, call func() string) (bar progress.Bar
 	}
 }
 
-// ReadFolder tells how far the run is whose files are in a folder, that of a cell or of a training on photographs. It asks the files alone: it takes no lock, so that
-// it keeps no run from starting, and the folder may be a copy, or be written by another host.
+// ReadFolder tells how far a run is from the files in its folder: a cell, or a training on photographs. It takes no lock, so that it keeps no run from
+// starting. The folder may be a copy, and another host may be writing it.
 func ReadFolder(dir string) (c CellStatus, err error) {
 	err = c.readFiles(dir)
 	switch {

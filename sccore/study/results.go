@@ -44,7 +44,7 @@ func (s Spec[C, D]) Load(o Options) (Results, error) {
 	return s.Results(records, o.Profile)
 }
 
-// Selected returns the records that a run with the options would find: with Set, those of cells with its configuration. Without Set they are all records.
+// Selected returns the records that a run with the options would find: with Set, the records of cells with its configuration; without Set, all records.
 func (s Spec[C, D]) Selected(records []Record, o Options) (selected []Record, err error) {
 	if len(o.Set) == 0 {
 		return records, nil
@@ -72,7 +72,7 @@ func (r Record) cellDataset() string {
 	return ""
 }
 
-// hashes are those of the cells of a dataset, of as many seeds as records have and the options allow: shares of the images may limit them.
+// hashes are the hashes of a dataset's cells, of as many seeds as records have and the options allow: shares of the images may limit them.
 func (s Spec[C, D]) hashes(records []Record, o Options, dataset string) (hashes map[string]bool, err error) {
 	for _, r := range records {
 		if r.Profile == o.Profile && r.cellDataset() == dataset {
@@ -180,7 +180,7 @@ func (r Results) Kinds() []Results {
 	return kinds
 }
 
-// ByKind returns Tables of a [Spec] from the tables of one kind of data: those of real images first.
+// ByKind returns Tables of a [Spec] from the tables of one kind of data: tables of real images come first.
 func ByKind(tables func(Results) []figures.Table) func(Results) []figures.Table {
 	return func(r Results) (all []figures.Table) {
 		for _, kind := range r.Kinds() {
@@ -286,8 +286,8 @@ func (r Results) Data(columns ...string) (identities []string) {
 	return identities
 }
 
-// Blind reports whether a column does not show training: whether none of the rows is better than random weights by more than three standard errors, the mean and
-// its error being those of their differences, paired by seed. Without a row that has two seeds in common with random weights it is false.
+// Blind reports whether a column does not show training: no row is better than random weights by more than three standard errors. The mean and its error are of
+// the differences, paired by seed. If no row has two seeds in common with random weights, it is false.
 func (r Results) Blind(column, random string, rows ...string) bool {
 	measured := false
 	for _, row := range rows {

@@ -347,7 +347,7 @@ func (c *call[C, D]) run(ctx context.Context, worker Worker[C, D], t *task[C, D]
 	if r.Data, err = c.dataOf(t.Cell, t.data); err != nil {
 		return worker, err
 	}
-	r.began = time.Now() // The time of a cell is that of its own work.
+	r.began = time.Now() // The time of a cell counts its own work only.
 	if worker == nil {
 		if err := panics.Catch(func() (err error) { worker, err = c.NewWorker(r); return err }); err != nil {
 			return nil, err

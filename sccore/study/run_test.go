@@ -319,7 +319,7 @@ func TestARecordTellsOfAllCalls(t *testing.T) {
 	y.stopAt, y.skips = 0, ""
 	for _, r := range y.run(t, o) {
 		if r.Cell == "a/seed0" && (r.Seconds < 1000 || !slices.Equal(r.Skipped, []string{"photo.jpg: truncated"})) {
-			t.Errorf("record of %g seconds, skipped %q; want those of both calls", r.Seconds, r.Skipped)
+			t.Errorf("record of %g seconds, skipped %q; want the sums over both calls", r.Seconds, r.Skipped)
 		}
 	}
 	// A kill while a complete cell saves its time would leave a file that no later call sweeps.

@@ -24,7 +24,7 @@ var States = []State{Running, Failed, Stopped, ToDo, Done}
 
 // The states.
 const (
-	Done    State = "done"    // All its numbers are recorded; of a cell without numbers, those of all cells that need it.
+	Done    State = "done"    // All its numbers are recorded, or if it has none, the numbers of all cells that need it.
 	Running State = "running" // A process holds its lock.
 	Failed  State = "failed"  // Its last call ended with an error.
 	Stopped State = "stopped" // It has begun, and no process runs it: it was interrupted or killed.

@@ -55,8 +55,8 @@ func Train[M any, C comparable, D Data](r *Run[C, D], loop *train.Loop[M]) error
 	return loop.Run(r.Context)
 }
 
-// Point is one line of a run's curve file. It holds nothing that depends on the machine's speed, so that the curve of a resumed run equals that of an
-// uninterrupted one, byte for byte.
+// Point is one line of a run's curve file. It holds nothing that depends on the machine's speed, so that a resumed run and an uninterrupted one have the same
+// curve, byte for byte.
 type Point struct {
 	Step         int     `json:"step"`
 	Epoch        float64 `json:"epoch"`
@@ -121,7 +121,7 @@ type peak struct {
 	bfloat16, tf32, bandwidth float64
 }
 
-// peaks are those of usual GPUs. Longer names come first.
+// peaks lists the usual GPUs. Longer names come first.
 var peaks = []peak{
 	{"NVIDIA H200 NVL", 835.5e12, 417.5e12, 4.8e12}, {"NVIDIA H200", 989.5e12, 494.5e12, 4.8e12},
 	{"NVIDIA H100 NVL", 835.5e12, 417.5e12, 3.9e12}, {"NVIDIA H100 PCIe", 756e12, 378e12, 2.0e12}, {"NVIDIA H100", 989.5e12, 494.5e12, 3.35e12},

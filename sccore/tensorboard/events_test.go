@@ -69,7 +69,7 @@ func TestEncodeOnlyAppends(t *testing.T) {
 	all := Encode(points)
 	for n := 1; n < len(points); n++ {
 		if !bytes.HasPrefix(all, Encode(points[:n])) {
-			t.Errorf("the file of %d points is no beginning of that of all", n)
+			t.Errorf("the file of all points does not begin with the file of %d points", n)
 		}
 	}
 }

@@ -205,8 +205,8 @@ func (l *Loop[M]) begin() (final bool, err error) {
 	return from == l.Final, nil
 }
 
-// resume sets the run to the last of the checkpoints that can be read, and keeps damaged ones behind it under other names. The error is that of the
-// last one, where none can be read.
+// resume sets the run to the last of the checkpoints that can be read, and keeps damaged ones behind it under other names. If none can be read, the error is
+// about the last one.
 func (l *Loop[M]) resume(checkpoints []string) (from string, err error) {
 	var damaged []error
 	for _, name := range slices.Backward(checkpoints) {

@@ -95,8 +95,7 @@ func files(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestLoopAfterKillsEqualsOneThatNeverStopped kills a run, and stops it, at every step, with checkpoints after every step and with only those of a
-// stop.
+// TestLoopAfterKillsEqualsOneThatNeverStopped kills a run, and stops it, at every step, with checkpoints after every step and with checkpoints only at a stop.
 func TestLoopAfterKillsEqualsOneThatNeverStopped(t *testing.T) {
 	whole, _, want := loopOf(t.TempDir())
 	if err := whole.Run(t.Context()); err != nil {

@@ -22,7 +22,7 @@ import (
 type Task[M any] struct {
 	// Steps is the number of steps of a run.
 	Steps func() int
-	// Inputs are those of one part of a batch, without the schedule.
+	// Inputs are the inputs of one part of a batch, without the schedule.
 	Inputs []Input
 	// Batches yields the parts of batches from a number on, without end: part p of step s has the number s·Parts + p. They depend on the seed and the number
 	// alone, since a run may resume anywhere.

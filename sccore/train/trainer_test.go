@@ -161,7 +161,7 @@ func TestStoppedStep(t *testing.T) {
 	}
 }
 
-// TestDivergedRunNamesItsCheckpoint has a report before that of the loss, which is what the error names.
+// TestDivergedRunNamesItsCheckpoint has a report before the report of the loss. The error names the first.
 func TestDivergedRunNamesItsCheckpoint(t *testing.T) {
 	task := leastSquares(20, 1, 1e30)
 	plain := task.Loss

@@ -28,7 +28,7 @@ type MultiCrop struct {
 
 // DefaultMultiCrop returns the paper's views ("Optimization strategy"): 2 global ones of 224×224 pixels and 4 local ones of 96×96, with all
 // transformations. Where the paper says nothing, the views follow Leopart, whose pipeline the paper adopts: crops of 0.25 to 1 and of 0.05
-// to 0.25 of the image's area, with an overlap of at least 0.01. The other transformations are those of [Default]. Its blur has at most
+// to 0.25 of the image's area, with an overlap of at least 0.01. The other transformations are as in [Default]. Its blur has at most
 // five taps, which is narrower than Leopart's on views of 224 pixels.
 func DefaultMultiCrop() MultiCrop {
 	global, local := Default(), Default()

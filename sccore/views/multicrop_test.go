@@ -14,7 +14,7 @@ import (
 	"github.com/semcon/semcon/sccore/settings"
 )
 
-// sizes are those of common photographs, of a narrow image and of a small one.
+// sizes are the sizes of common photographs, of a narrow image and of a small one.
 var sizes = []datasets.Size{
 	{Height: 375, Width: 500}, {Height: 500, Width: 375}, {Height: 512, Width: 512}, {Height: 60, Width: 480}, {Height: 32, Width: 32},
 }

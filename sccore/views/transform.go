@@ -250,11 +250,11 @@ func resizing(images, params *Node, views, size int) (rows, cols *Node) {
 	return rows, ConvertDType(interpolation(param(params, boxAt+1), param(params, boxAt+3), param(params, flipAt), size, width), images.DType())
 }
 
-// interpolation returns the matrices [n, size, extent] that resize a segment of a line of extent pixels to size pixels. The segment starts
+// interpolation returns the matrices [n, size, extent] that resize a segment of a line to size pixels. The line has extent pixels. The segment starts
 // at offset and has the given length, both [n, 1, 1]. Where flip [n, 1, 1] is 1, they also mirror it.
 //
-// As with torchvision's antialias=True, the weights are a triangle whose half-width is the pixel spacing of the image or that of the view,
-// whichever is larger. Pixels outside the segment have no weight.
+// As with torchvision's antialias=True, the weights are a triangle whose half-width is the larger of the pixel spacings of image and view. Pixels outside the
+// segment have no weight.
 func interpolation(offset, length, flip *Node, size, extent int) *Node {
 	g := offset.Graph()
 	n := offset.Shape().Dim(0)

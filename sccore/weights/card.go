@@ -101,7 +101,7 @@ func (c Card) python(file string) string {
 	switch c.Naming {
 	case Official:
 		with := fmt.Sprintf("the official code of DINO, version %d", generation(v))
-		return block(with, "import safetensors.torch\n"+load+")  # model is that of this size, without its weights")
+		return block(with, "import safetensors.torch\n"+load+")  # model has this size, without its weights")
 	case Transformers:
 		class := transformersConfig(v)["architectures"].([]string)[0]
 		more := map[bool]string{true: ", add_pooling_layer=False"}[class == "ViTModel"]

@@ -54,8 +54,8 @@ func ExportAs(path string, naming Naming, store *model.Store, scope string, v en
 	return safetensors.Write(path, all, described(metadata, naming, v))
 }
 
-// described adds what the names and shapes of tensors do not say to the metadata of a file. Those of the usual transformers under timm's
-// names say all, and their files stay the same to the byte: records name encoders by their content.
+// described adds what the names and shapes of tensors do not say to the metadata of a file. For the usual transformers under timm's names they say all, and the
+// files stay the same to the byte: records name encoders by their content.
 func described(metadata map[string]string, naming Naming, v encoder.ViT) map[string]string {
 	named := v.Named()
 	if naming == Timm && slices.Contains(encoder.ViTNames(), named.Name) && v.Positions == encoder.DINOPositions {

@@ -32,8 +32,8 @@ func valuesOf(t *testing.T, path string) (values map[string][]float32, shapes ma
 	return values, shapes
 }
 
-// TestExportGivesTheOtherNamings reads each member of a family under each naming and writes it under the next: the names, shapes and values are those of
-// the member under that naming. What is read back, from the file and its config.json alone, is the same transformer.
+// TestExportGivesTheOtherNamings reads each member of a family under each naming and writes it under the next: the names, shapes and values equal the member
+// under that naming. What is read back, from the file and its config.json alone, is the same transformer.
 func TestExportGivesTheOtherNamings(t *testing.T) {
 	byName := map[string]member{}
 	for _, m := range members(t) {

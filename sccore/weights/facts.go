@@ -22,7 +22,7 @@ type modelFacts struct {
 	Architecture string         `json:"architecture"` // timm's name.
 	ModelArgs    map[string]any `json:"model_args"`
 
-	ModelType   string   `json:"model_type"` // That of transformers.
+	ModelType   string   `json:"model_type"` // As in transformers.
 	HiddenSize  int      `json:"hidden_size"`
 	NumLayers   int      `json:"num_hidden_layers"`
 	NumHeads    int      `json:"num_attention_heads"`
@@ -111,8 +111,8 @@ func (f *modelFacts) fillIn() {
 	}
 }
 
-// freeArguments are those of timm's VisionTransformer and Eva that the names and shapes of tensors show, that are read here, or that only training, the
-// head and other sizes of images need.
+// freeArguments are arguments of timm's VisionTransformer and Eva that may have any value: the names and shapes of tensors show them, they are read here, or
+// only training, the head and other sizes of images need them.
 var freeArguments = strings.Fields(`embed_dim depth num_heads rope_temperature
 	img_size patch_size in_chans mlp_ratio qkv_bias qkv_fused qk_norm scale_attn_norm scale_mlp_norm proj_bias init_values class_token pos_embed
 	no_embed_class reg_tokens num_reg_tokens pre_norm final_norm fc_norm swiglu_mlp swiglu_align_to scale_mlp scale_attn_inner use_abs_pos_emb
@@ -141,7 +141,7 @@ func (f modelFacts) argument(name string) float64 {
 // heads is the number of attention heads, 0 if it is not there.
 func (f modelFacts) heads() int { return max(f.NumHeads, int(f.argument("num_heads"))) }
 
-// base is that of RoPE, 0 if it is not there.
+// base is the base of RoPE, 0 if it is not there.
 func (f modelFacts) base() float64 { return cmp.Or(f.RoPETheta, f.argument("rope_temperature")) }
 
 // check returns an error if the file is about another transformer.

@@ -176,7 +176,7 @@ var classOf = map[string]string{
 	"vit": "ViT", "vit_mae": "ViT", "vit_msn": "ViT", "deit": "DeiT", "dinov2": "Bit", "dinov2_with_registers": "Bit", "dinov3_vit": "DINOv3ViT",
 }
 
-// className is the name of a processor, of which the class is a part: those of old are called feature extractors, and some have two programs.
+// className is the name of a processor, and the class is a part of it. Old processors are called feature extractors, and some have two programs.
 var className = regexp.MustCompile(`^(\w+?)(?:ImageProcessor|FeatureExtractor)(?:Fast|Pil)?$`)
 
 // fromTransformers reads the settings of an image processor of transformers, for a model of a type. The size is 0 if the file has none.

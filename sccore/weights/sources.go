@@ -145,7 +145,7 @@ func (s *sources) addFile(path string) error {
 // webPage is how what a server sends in place of a file begins.
 var webPage = regexp.MustCompile(`(?i)^[\s\x{feff}]*<(!doctype|html|head|body|\?xml|!--)`)
 
-// addContent adds the tensors of a file by what it holds, whatever its name. safe says that the name is that of a safetensors file.
+// addContent adds the tensors of a file by what it holds, whatever its name. safe says that the name is a safetensors file's.
 func (s *sources) addContent(r io.ReaderAt, size int64, safe bool) error {
 	head := make([]byte, 64)
 	n, err := r.ReadAt(head, 0)
@@ -292,7 +292,7 @@ func (s *sources) addIndex(path string) error {
 	return nil
 }
 
-// maxIndex, in bytes, and maxFiles bound an index. That of 10⁴ tensors has 1 MB.
+// maxIndex, in bytes, and maxFiles bound an index. An index of 10⁴ tensors has 1 MB.
 const (
 	maxIndex = 4 << 20
 	maxFiles = 256

@@ -1,5 +1,5 @@
-// Package weights reads and writes the weights of vision transformers in the files of other projects: PyTorch's, timm's and those of transformers.
-// It treats every file as hostile: nothing in a file is executed, and memory is bounded by the size of the file.
+// Package weights reads and writes the weights of vision transformers in the files of other projects: PyTorch, timm and transformers. It treats every file as
+// hostile: nothing in a file is executed, and memory is bounded by the size of the file.
 //
 // Add a format as a file of its own that returns tensors by name, and a case in the fuzz tests.
 package weights
@@ -42,7 +42,7 @@ type Import struct {
 
 // ReadViT reads a vision transformer from the official files of its makers (.pth, in both formats of PyTorch, without running code in them) and from
 // .safetensors files of timm and transformers, or the model.safetensors.index.json of one in several files. It knows the transformers of DINO, iBOT, Mugs,
-// Leopart, MAE, DeiT, DINOv2 and DINOv3, and those of timm and transformers that differ from them only in [encoder.ViT]'s fields. Keys may be in nested
+// Leopart, MAE, DeiT, DINOv2 and DINOv3, and what timm and transformers have that differs from them only in [encoder.ViT]'s fields. Keys may be in nested
 // dictionaries and have any prefix, and the parts that wrappers of modules add, such as _orig_mod, do not count. If a file holds several transformers, branch
 // selects one: "teacher", "student", or a part of its prefix. If branch is empty, it is the one that the makers evaluate: the teacher, timm's moving average
 // (state_dict_ema), or what is not the momentum or target branch. Training code writes these prefixes:
@@ -58,10 +58,10 @@ type Import struct {
 //	transformers  none, vit., dinov2. or dinov2_with_registers.
 //
 // want is the expected transformer. If its Dim is 0, the transformer is identified: by the names and shapes of tensors, and by a config.json of timm or
-// transformers beside the file for the number of heads, the epsilon, the resizing of positions and the base of RoPE. Without one they are those of the
-// makers, and the heads those of the usual widths. NumHeads, Epsilon, Positions and Prototypes of want then count where they are not 0, and
-// BlocksAfterFilter if the file has no filter: else the file says in which block it is. The grid of positions is kept as it is in the file, and resized
-// to GridSize if want has a Dim.
+// transformers beside the file for the number of heads, the epsilon, the resizing of positions and the base of RoPE. Without one they are as the makers chose
+// them, and the number of heads is the usual one for the width. NumHeads, Epsilon, Positions and Prototypes of want then count where they are not 0, and
+// BlocksAfterFilter if the file has no filter: else the file says in which block it is. The grid of positions is kept as it is in the file, and resized to
+// GridSize if want has a Dim.
 //
 // A tensor must have the shape that the transformer wants. Only these are rearranged: a patch embedding by a linear layer, [Dim, 3·P·P]; queries, keys and
 // values, or the two matrices of SwiGLU, in separate tensors; and what [CLS] adds to its position embedding, see [encoder.ViT].Registers.
@@ -270,7 +270,7 @@ func (im *Import) convert(w encoder.Weight, source source) error {
 	return nil
 }
 
-// ResizePositions resizes a table of position embeddings, with that of the [CLS] token first if special is 1, from size² to the transformer's grid.
+// ResizePositions resizes a table of position embeddings, with the embedding of the [CLS] token first if special is 1, from size² to the transformer's grid.
 func ResizePositions(values []float32, v encoder.ViT, special, size int) []float32 {
 	matrix, dim := v.Positions.Matrix(size, v.GridSize), v.Dim
 	out := append(make([]float32, 0, (special+v.GridSize*v.GridSize)*dim), values[:special*dim]...)

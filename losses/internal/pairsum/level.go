@@ -21,7 +21,7 @@ type treeLevel struct {
 	place *Node // Each pair's place, by ascending q.
 	near  *Node // p at the place, in the dtype of the scores.
 	part  *Node // The part of its node that the pair there belongs to.
-	// last is the place of the last pair with p > p_i − τ, and first that of the first pair with p < p_i + τ.
+	// last is the place of the last pair with p > p_i − τ, and first is the place of the first pair with p < p_i + τ.
 	last, first *Node
 
 	// bits mark the pairs of each part in each strip, and ahead counts those in the strips before, both indexed by cell.
@@ -81,7 +81,7 @@ func (l treeLevel) reversed(place *Node) *Node {
 	return Sub(AddScalar(MulScalar(l.begin(), 2), l.size-1), l.cell(place))
 }
 
-// tally sums x over the places of each cell. number is that of [threads.unlike].
+// tally sums x over the places of each cell. number is as for [threads.unlike].
 func (l treeLevel) tally(number int, x *Node) *Node {
 	if !l.threads {
 		return scatterTo(l.cell(l.here()), x, false)

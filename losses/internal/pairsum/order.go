@@ -20,8 +20,8 @@ type Shape struct {
 
 var fastShape = Shape{Leaf: 160, Radix: 16}
 
-// pairOrder holds the pairs of B image pairs by ascending q, those of equal q by descending p, padded from N to a leaf size times a power of the
-// radix. Arrays are [B, padded]. A pair's place is its position by descending p.
+// pairOrder holds the pairs of B image pairs by ascending q, and at equal q by descending p. They are padded from N to a leaf size times a power of the radix.
+// Arrays are [B, padded]. A pair's place is its position by descending p.
 type pairOrder struct {
 	threads
 	n, padded, leaf, radix int
@@ -32,8 +32,8 @@ type pairOrder struct {
 	valid *Node // False for padding.
 	// notBelow is #{p_j ≥ p_i}, in float64.
 	notBelow *Node
-	place    *Node // Each pair's place among those of all image pairs, [B·padded] of int32.
-	// last is the place of the last pair with p > p_i − τ, and first that of the first pair with p < p_i + τ, by the place of i: [B·padded] of int32.
+	place    *Node // Each pair's place among the pairs of all image pairs, [B·padded] of int32.
+	// last is the place of the last pair with p > p_i − τ, first of the first pair with p < p_i + τ, by the place of i: [B·padded] of int32.
 	last, first *Node
 
 	keys, code *Node // The codes of p: sorted, and in the order of the inputs. [B, N]
@@ -156,7 +156,7 @@ func arrange(place, x *Node) *Node {
 // shorter ones.
 func (t threads) scoreCode(x *Node) (code *Node, decode func(code *Node) *Node) {
 	if x.DType() != dtypes.Float64 {
-		// The bits of floats that are not negative have their order, and those of 1 are below 2³⁰.
+		// The bits of floats ≥ 0 are ordered as the floats are, and the bits of 1 are below 2³⁰.
 		code = Bitcast(ConvertDType(x, dtypes.Float32), dtypes.Int32)
 		return code, func(code *Node) *Node {
 			return Bitcast(code, dtypes.Float32)

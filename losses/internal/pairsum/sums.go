@@ -53,8 +53,8 @@ func (a allPairs) Pull(weight *Node) *Node {
 
 func (a allPairs) Restore(entries *Node) *Node { return entries }
 
-// blockEntries is the number of comparisons in a block: enough to be worth an iteration of the loop, and few enough for the memory. unrolledEntries is that of
-// blocks without a loop, each of which makes the graph larger.
+// blockEntries is the number of comparisons in a block: enough to be worth an iteration of the loop, and few enough for the memory. unrolledEntries is the
+// number in a block without a loop. Each such block makes the graph larger.
 const blockEntries, unrolledEntries = 1 << 20, 1 << 22
 
 // blockwise calls sums with p and q of all pairs of some image pairs, [b, 1, N], and of some of their pairs, [b, rows, 1], and with columns, [b, N].

@@ -56,8 +56,8 @@ func Install(plugin, device string) error {
 	return nil
 }
 
-// DeviceMemory is the most bytes that were in use on the first device of the client that has compiled last, which must be open; 0 if its plugin does not say, as
-// that of CPUs, or if the cache is off.
+// DeviceMemory is the most bytes that were in use on the first device of the client that compiled last. That client must be open. It is 0 if the cache is off,
+// or if the plugin does not say, as the plugin for CPUs.
 func DeviceMemory() int64 { return int64(C.semcon_peak_memory()) }
 
 // semconCompile stands in the place of PJRT_Client_Compile.

@@ -78,7 +78,7 @@ func (f File) download(ctx context.Context) error {
 	if err != nil {
 		return fail(err)
 	}
-	request.Header.Set("Accept-Encoding", "identity") // The digest is that of the stored file.
+	request.Header.Set("Accept-Encoding", "identity") // The digest is of the stored file.
 	if f.Token != "" {
 		request.Header.Set("Authorization", "Bearer "+f.Token)
 	}

@@ -144,7 +144,7 @@ func fetchFrom(t *testing.T, c Dataset, s *server, dir string) string {
 	return strings.NewReplacer(dir, "DIR", web.URL, "URL").Replace(fmt.Sprint(err))
 }
 
-// leftIn lists the folder of the dataset and that of what is not complete.
+// leftIn lists the folder of the dataset and the folder of what is not complete.
 func leftIn(t *testing.T, dir string) string {
 	t.Helper()
 	var names []string

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// TestFirstDigestCounts: where no digest is published, another content than that of the first fetch is refused.
+// TestFirstDigestCounts: where no digest is published, content that differs from the first fetch is refused.
 func TestFirstDigestCounts(t *testing.T) {
 	archives, dir := tinyArchives(t), t.TempDir()
 	url, _ := mirror(t, archives)

@@ -135,7 +135,7 @@ func tinyArchives(t testing.TB) map[string][]byte {
 	}
 }
 
-// tiny is a dataset whose archives are those of tinyArchives, and whose splits are whole if there is at least one image in each.
+// tiny is a dataset with the archives of tinyArchives. Its splits are whole if there is at least one image in each.
 func tiny(key string, archives map[string][]byte) Dataset {
 	d := Table[slices.IndexFunc(Table, func(d Dataset) bool { return d.Key == key })]
 	d.Archives = slices.Clone(d.Archives)

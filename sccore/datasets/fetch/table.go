@@ -52,7 +52,7 @@ var Table = func() (table []Dataset) {
 //go:embed table.yaml
 var embedded []byte
 
-// arrangements change the layout of archives to that of package datasets. They may run twice.
+// arrangements change the layout of archives to the layout that package datasets reads. They may run twice.
 var arrangements = map[string]func(folder string) error{"tiny-imagenet": sortTinyImageNet}
 
 // sortTinyImageNet makes class folders of the test images, which lie in one folder, and removes the boxes among the training images.

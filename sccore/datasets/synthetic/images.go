@@ -91,7 +91,7 @@ func inParallel(n int, seed uint64, draw func(i int, rng *rand.Rand)) {
 	}
 }
 
-// sample draws a square of the given extent into size×size pixels, with a little noise.
+// sample draws a square with sides of length extent into size×size pixels, with a little noise.
 func sample(pixels []uint8, size int, extent float64, at func(x, y float64) rgb, rng *rand.Rand) {
 	// Two by two samples per pixel smooth the edges.
 	const samples = 2

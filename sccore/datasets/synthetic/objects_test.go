@@ -32,7 +32,7 @@ func TestInstancesAreTheScenes(t *testing.T) {
 			}
 		}
 		if string(classes) != string(scenes.ClassMask[i*size*size:(i+1)*size*size]) {
-			t.Errorf("image %d: the masks are not those of the scene", i)
+			t.Errorf("image %d: the masks differ from the scene's masks", i)
 		}
 	}
 }

@@ -198,14 +198,14 @@ func (scenes *Set) Instances() *datasets.ObjectImages {
 // maxObjects is the most objects in a scene.
 const maxObjects = 3
 
-// Run is a run of an experiment that draws its own images, so that the spread over runs is also that of the images. Sets of a run have numbers: unlike
-// ones for training and testing.
+// Run is a run of an experiment that draws its own images, so that the spread over runs includes the spread over images. The sets of a run have numbers, which
+// differ for training and testing.
 //
 // Identities are the same for all runs, which makes their numbers comparable: they name the set, and the digest of the first images of run 0 instead of
 // a seed. With the number of the run, they tell the images.
 type Run int
 
-// seed is that of a set of the run. Run 0 has the set's number.
+// seed returns the seed of a set of the run. In run 0 it is the set's number.
 func (r Run) seed(set int) uint64 { return uint64(set) + 1000*uint64(r) }
 
 // Images is [Images] for a run.
@@ -234,7 +234,7 @@ func (r Run) set(draw func(n, size int, seed uint64) *Set, n, size, set int) *Se
 	return s
 }
 
-// ofRuns is the identity of n images of a set in any run. identity is that of some first images of the set in run 0.
+// ofRuns is the identity of n images of a set in any run. identity describes the first images of the set in run 0.
 func ofRuns(set, n int, identity func(first int) string) string {
 	first := min(n, 4)
 	return strings.NewReplacer(

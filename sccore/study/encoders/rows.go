@@ -35,8 +35,8 @@ func Title(key string) string {
 	return key
 }
 
-// OurRows returns the rows with records that the paper's tables do not have, and those of weights under names of the user's own, which no row of one of the paper's
-// tables has. Their heads are the method alone.
+// OurRows returns the rows with records that the paper's tables do not have, and the rows of weights under the user's own names, which the given table of the
+// paper does not have. Their heads are the method alone.
 func OurRows(results study.Results, table string) (rows []study.Row) {
 	keys, printed := []string{Random, Init, First, Control, Second}, PaperRows(table)
 	for _, key := range results.Rows() {
@@ -50,8 +50,8 @@ func OurRows(results study.Results, table string) (rows []study.Row) {
 	return rows
 }
 
-// PaperRows returns the rows of one of the paper's tables. Those of vision transformers have keys, by which --set weights.KEY=FILE gives them weights: "dino-s16"
-// for DINO, "dino+ours-s16" for DINO + Ours. Tables that do not name the architecture use ViT-S/16 (appendix, "Network architecture").
+// PaperRows returns the rows of one of the paper's tables. Rows of vision transformers have keys, by which --set weights.KEY=FILE gives them weights:
+// "dino-s16" for DINO, "dino+ours-s16" for DINO + Ours. Tables that do not name the architecture use ViT-S/16 (appendix, "Network architecture").
 func PaperRows(table string) (rows []study.Row) {
 	printed := figures.MustPaper(table)
 	for _, row := range printed.Rows {
@@ -72,7 +72,7 @@ func WithRecords(results study.Results, rows []study.Row, columns ...string) []s
 	return slices.DeleteFunc(slices.Clone(rows), func(row study.Row) bool { return !results.Recorded(row.Key, columns...) })
 }
 
-// AllRows returns our rows and those of one of the paper's tables, as far as they have records in at least one of the columns.
+// AllRows returns our rows and the rows of one of the paper's tables, as far as they have records in at least one of the columns.
 func AllRows(results study.Results, table string, columns ...string) []study.Row {
 	return WithRecords(results, append(OurRows(results, table), PaperRows(table)...), columns...)
 }
@@ -146,8 +146,8 @@ func DrawEach(
 // drawnImages is the number of images in a figure of predictions.
 const drawnImages = 6
 
-// Predictions segments n evenly spread test images with what a cell has left, that of the lowest seed of a row ("random", "second", "dino-s16") and a column. It also
-// returns the names of the classes. A row and column without records is an error.
+// Predictions segments n evenly spread test images with what a cell has left: the cell of the lowest seed of a row ("random", "second", "dino-s16") and a
+// column. It also returns the names of the classes. A row and column without records is an error.
 type Predictions func(r study.Results, b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error)
 
 // Drawn returns the figures of an experiment that segments: what models of rows, ours or of a table of the paper, make of test images, in each column with records. They
@@ -162,7 +162,7 @@ func (predict Predictions) Drawn(table string) func(study.Results, study.FigureS
 	}
 }
 
-// ByPlace compares columns, "dataset/head", or datasets: by the places of the datasets, and then by those of the heads.
+// ByPlace compares columns, "dataset/head", or datasets: by the place of the dataset, and then by the place of the head.
 func ByPlace(datasets, heads []string) func(a, b string) int {
 	place := func(column string) int {
 		dataset, head, _ := strings.Cut(column, "/")

@@ -56,10 +56,10 @@ var weightFiles = []string{weights.ModelFile, weights.ModelFile + ".index.json",
 // besides are the files beside weights that say how to read them and how images are prepared.
 var besides = []string{"config.json", "preprocessor_config.json"}
 
-// Locate returns the path of the weights that name means: a file as it is, the file of weights in a folder, that of a repository OWNER/NAME or
-// OWNER/NAME@REVISION of the Hugging Face Hub, or the file hf://OWNER/NAME@REVISION/PATH there. It is downloaded unless the cache has it. A file that exists goes
-// before a repository of its name. The content of each downloaded file is compared with the digest that the Hub states. The error is one line that names what could
-// not be found or read.
+// Locate returns the path of the weights that name means: a file as it is, the file of weights in a folder or in a repository OWNER/NAME or OWNER/NAME@REVISION
+// of the Hugging Face Hub, or the file hf://OWNER/NAME@REVISION/PATH there. A file of the Hub is downloaded unless the cache has it. A file that exists goes
+// before a repository of its name. The content of each downloaded file is compared with the digest that the Hub states. The error is one line that names what
+// could not be found or read.
 func Locate(ctx context.Context, name string, watch Watch) (string, error) {
 	info, err := os.Stat(name)
 	if err == nil && info.IsDir() {
@@ -82,14 +82,14 @@ func Locate(ctx context.Context, name string, watch Watch) (string, error) {
 	return path, nil
 }
 
-// below reports whether a name is that of a file below a folder that is here.
+// below reports whether a name is a path below a folder that exists here.
 func below(name string) bool {
 	folder, _, _ := strings.Cut(name, "/")
 	info, err := os.Stat(folder)
 	return err == nil && info.IsDir()
 }
 
-// extensions are those of files of weights.
+// extensions are the extensions of files of weights.
 var extensions = []string{".safetensors", ".json", ".pth", ".pt", ".bin", ".ckpt", ".tar"}
 
 // inFolder returns the file of weights in a folder, which may be a repository's in the cache.
@@ -111,7 +111,7 @@ func home() string { return cmp.Or(os.Getenv("HF_HOME"), filepath.Dir(hub.Defaul
 // cacheFolder is the folder of repositories.
 func cacheFolder() string { return cmp.Or(os.Getenv("HF_HUB_CACHE"), filepath.Join(home(), "hub")) }
 
-// token returns the token of the user's account: that of HF_TOKEN, or of the file that "huggingface-cli login" writes.
+// token returns the token of the user's account, from HF_TOKEN or from the file that "huggingface-cli login" writes.
 func token() string {
 	if token := os.Getenv("HF_TOKEN"); token != "" {
 		return token
@@ -130,7 +130,7 @@ func offline() bool {
 	return slices.Contains([]string{"1", "true", "yes", "on"}, strings.ToLower(os.Getenv("HF_HUB_OFFLINE")))
 }
 
-// cached returns a file that the cache has of a repository, whose folder is given, at a revision; without the file's name that of its weights.
+// cached returns a file that the cache has of a repository, whose folder is given, at a revision. Without a file's name it is the file of weights.
 func cached(folder, revision, file string) (string, error) {
 	commit, err := os.ReadFile(filepath.Join(folder, "refs", filepath.FromSlash(revision)))
 	if err != nil {

@@ -26,7 +26,7 @@ const commit = "2439f60ef33a0d46d85da5001d52aeda5b00ce9f"
 type fakeHub struct {
 	files    map[string]string // Content by name; .safetensors files are kept by Git LFS.
 	gated    bool
-	wrong    bool   // The listed digests are not those of the content.
+	wrong    bool   // The listed digests do not fit the content.
 	cutAt    int    // The first answer with a large file breaks off there.
 	cdn      string // The address of another server that large files are redirected to; empty for this one.
 	mu       sync.Mutex

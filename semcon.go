@@ -4,10 +4,10 @@
 //	features, err := vit.Features(img) // Any image.Image.
 //	fmt.Println(features.Class[:3], features.Patch(0, 0)[:3], features.Rows, features.Columns)
 //
-// A file of weights goes in, .pth or .safetensors, as package sccore/weights reads it: those of DINO, iBOT, MAE, DINOv2, DINOv3 and their like, of timm and
-// transformers, and those that this project trains. Features of
-// the whole image and of each patch come out, of the image as the makers of the weights preprocess it. Package sccore/evaluation computes those of many images
-// at once; sccore/encoder holds the transformer as a function of graph nodes, to train it and to build on it. The README shows the whole tree.
+// A file of weights goes in, .pth or .safetensors, as package sccore/weights reads it: from DINO, iBOT, MAE, DINOv2, DINOv3 and their like, from timm and
+// transformers, or trained by this project. Features of the whole image and of each patch come out, of the image as the makers of the weights preprocess it.
+// Package sccore/evaluation computes features of many images at once; sccore/encoder holds the transformer as a function of graph nodes, to train it and to
+// build on it. The README shows the whole tree.
 package semcon
 
 import (
@@ -26,8 +26,8 @@ import (
 
 // ViT is a vision transformer with its weights, ready to run. Its fields may be set between two calls of [ViT.Features].
 type ViT struct {
-	// Preprocessing makes the input of an image. By default it is what the makers of the weights have it, if a config.json of timm or a
-	// preprocessor_config.json of transformers beside the file says so, and else that of DINO.
+	// Preprocessing makes the input of an image. By default it is as the makers of the weights do it, if a config.json of timm or a preprocessor_config.json of
+	// transformers beside the file says so, and else as DINO does.
 	Preprocessing datasets.Preprocessing
 	// Size is the height and width in pixels of the crop that the transformer sees, a multiple of its patches; 224 if the makers do not say.
 	Size int

@@ -210,7 +210,7 @@ func (e *extent) add(values ...float64) {
 	}
 }
 
-// set makes the range that of an axis, with a margin of 5 %; without numbers the axis is from 0 to 1.
+// set gives an axis the range with a margin of 5 %; without numbers the axis is from 0 to 1.
 func (e extent) set(axis *plot.Axis) {
 	if e.low > e.high {
 		e.low, e.high = 0, 1

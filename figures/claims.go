@@ -38,7 +38,7 @@ type Claim struct {
 
 // Quantity says which records of the experiment hold the quantity of a claim: the value of a row in a column, for each seed.
 type Quantity struct {
-	// Column is the records' column. "a & b" is the mean over columns, and "a + b" the mean over those of them that have records.
+	// Column is the records' column. "a & b" is the mean over columns, and "a + b" the mean over the columns with records.
 	Column string
 	// Row is the records' row. "a < b < c" is the rank correlation of the values with the order of the rows.
 	Row string
@@ -67,7 +67,7 @@ const MinSeeds = 3
 // Verdict says what the runs say about a claim.
 type Verdict string
 
-// The verdicts on a claim among those of its experiment, see [NewScoreboard]. Without runs there is none.
+// The verdicts on a claim among the claims of its experiment, see [NewScoreboard]. Without runs there is none.
 const (
 	// HoldsCorrected: the mean lies on the claimed side of 0, also after Holm's correction for all claims of the experiment.
 	HoldsCorrected Verdict = "holds, corrected"

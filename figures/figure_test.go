@@ -268,7 +268,7 @@ func TestSaveFigure(t *testing.T) {
 	}
 }
 
-// TestSaveAsWritesEachFormat: the same figure gives the same bytes, and SVG and PNG are those of Render.
+// TestSaveAsWritesEachFormat: the same figure gives the same bytes, and SVG and PNG are as from Render.
 func TestSaveAsWritesEachFormat(t *testing.T) {
 	figure := Curves{Title: "Δ title", X: "step", Y: "loss", Series: []Series{{Name: "a", X: []float64{0, 1}, Y: []float64{2, 1}}}}
 	dir := t.TempDir()

@@ -29,7 +29,7 @@ type Column struct {
 	Head  bool   // The column names rows.
 	Line  bool   // A line stands left of the column.
 	Style string // Further style in HTML.
-	Body  string // The style of cells in HTML if it is not that of the title.
+	Body  string // The style of cells in HTML if it is not the title's.
 }
 
 // Section is some rows of a [Grid], below a title that may be empty.
@@ -52,7 +52,7 @@ type Run struct {
 	Text        string
 	Bold, Small bool
 	Colour      string   // In HTML.
-	Links       []string // In HTML: the target of the text, and those of numbers behind it.
+	Links       []string // In HTML: the target of the text, and the targets of numbers behind it.
 }
 
 // Plain are the cells of a row without a look.

@@ -10,7 +10,7 @@ import (
 )
 
 // TestTwoDevicesEqualOne trains on two devices and on one, and resumes the checkpoint of each on the other. Sinkhorn's assignments, positives, pairs of images,
-// prototypes and gauges are those of the whole batch.
+// prototypes and diagnostics cover the whole batch.
 func TestTwoDevicesEqualOne(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
@@ -46,7 +46,7 @@ func TestTwoDevicesEqualOne(t *testing.T) {
 	agree(t, "resumed on two", more(t, two, 5), want[15:])
 }
 
-// agree compares the losses of steps, the norms of their gradients and their gauges.
+// agree compares the losses of steps, the norms of their gradients and their diagnostics.
 func agree(t *testing.T, what string, got, want []sccore.StepMetrics) {
 	t.Helper()
 	var all []float64

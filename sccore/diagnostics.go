@@ -22,7 +22,7 @@ type Diagnostics struct {
 	// Precision has the percentage of patch pairs of one class among the 1, 5 and 10 % of highest S_t, leaving out pairs that nobody can judge: those with a patch
 	// without a label, or where background has none, of two patches of background. Nil without labels or a loss of patches.
 	Precision []float64
-	// Pairs are those pairs, and Objects those of two patches of objects.
+	// Pairs are over all these pairs, and Objects over pairs of two patches of objects.
 	Pairs, Objects Pairs
 }
 
@@ -157,9 +157,9 @@ func (s step) diagnostics(scope *model.Scope, inputs []*Node) []*Node {
 // ofObjects is added to the mark of a pair of two objects.
 const ofObjects = 2
 
-// judged marks pairs of a place of an image and a place of its partner by their labels: 1 for the same other than 0, 0 for others, 2 more for two objects, whose labels
-// are above that of background, and −1 for pairs of which nobody knows whether they correspond: two places without a label if background has none, else any place
-// without one. [images, (HW)²].
+// judged marks pairs of a place of an image and a place of its partner by their labels, [images, (HW)²]: 1 for the same label other than 0, 0 for others, 2
+// more for two objects, whose labels are above the background's, and −1 for pairs of which nobody knows whether they correspond: two places without a label if
+// background has none, else any place without one.
 func judged(labels, partners *Node, background uint8, dtype dtypes.DType) *Node {
 	images, places := labels.Shape().Dim(0), labels.Shape().Dim(1)
 	theirs := InsertAxes(Gather(labels, InsertAxes(partners, -1)), 1)
@@ -188,7 +188,7 @@ type Intermediates struct {
 	Outputs                              int
 	// P and Q are the correspondences of x and x′ in both branches, [Grid², Grid²] in [0, 1].
 	P, Q []float32
-	// Losses are those of the whole batch, before they are weighted by Lambdas; 0 for one that is off.
+	// Losses are over the whole batch, before they are weighted by Lambdas; 0 for a loss that is off.
 	Losses, Lambdas losses.Lambdas
 }
 

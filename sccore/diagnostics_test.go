@@ -49,7 +49,7 @@ func TestDiagnosticsOfEveryLoss(t *testing.T) {
 	})
 }
 
-// TestDiagnosticsOfLabelsArePrecise takes correspondences from labels: the precision is 1 without noise, and that of all pairs with noise alone.
+// TestDiagnosticsOfLabelsArePrecise takes correspondences from labels: the precision is 1 without noise, and with noise alone the same as over all pairs.
 func TestDiagnosticsOfLabelsArePrecise(t *testing.T) {
 	b := onGo(t)
 	config := tiny()

@@ -25,7 +25,7 @@ func TestIntermediatesAreOfTheNextStep(t *testing.T) {
 	}
 	for _, loss := range sccore.Losses {
 		if got, want := loss.Lambda(g.Losses), loss.Value(want); math.Abs(got-want) > 1e-5 {
-			t.Errorf("%s is %g, that of the step %g", loss.Name, got, want)
+			t.Errorf("%s is %g, in the step %g", loss.Name, got, want)
 		}
 	}
 	if after := more(t, trainer, 1)[0]; after.Total != want.Total {

@@ -23,7 +23,7 @@ type Objective struct {
 	data    Data
 	step    step
 	skipped func([]datasets.Skipped)
-	// The weights that [ByGradient] has set for the run; nil for those of the configuration.
+	// The weights that [ByGradient] has set for the run; nil for the configuration's weights.
 	measured *losses.Lambdas
 }
 
@@ -101,7 +101,7 @@ func (c Config) FLOPs() float64 {
 // parts is the number of parts that a batch is computed in.
 func (o *Objective) parts() int { return o.config.AccumulationSteps }
 
-// loss is the loss of a batch, or of one part of it. Losses are the mean over parts; spreads are those of the first part.
+// loss is the loss of a batch, or of one part of it. Losses are the mean over parts; spreads are over the first part.
 func (o *Objective) loss(scope *model.Scope, inputs []*Node) (*Node, []train.Report[StepMetrics]) {
 	total, reports := o.step.forward(scope, train.ByName(o.step.inputs(), inputs))
 	for i, r := range reports {
@@ -175,7 +175,7 @@ type StepMetrics struct {
 	ImageConcentration float64 `json:"image_concentration,omitempty"`
 	Prototypes         float64 `json:"prototypes,omitempty"`
 
-	// Lambdas are the weights that [ByGradient] has set; nil for those of the configuration.
+	// Lambdas are the weights that [ByGradient] has set; nil for the configuration's weights.
 	Lambdas *losses.Lambdas `json:"lambdas,omitempty"`
 
 	// ImageEntropy and PatchEntropy are the mean entropy of the targets, in [0, ln K] for heads with K outputs. At ln K the targets carry no

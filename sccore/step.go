@@ -105,7 +105,7 @@ type outputs struct {
 
 // show makes the views of images, given as bytes, that params describe.
 func (s step) show(images, params *Node, size, objects int) shown {
-	dtype := dtypes.Float32 // That of params.
+	dtype := dtypes.Float32 // As in params.
 	if s.BF16 {
 		dtype = dtypes.BFloat16
 	}
@@ -257,7 +257,7 @@ func (s step) imageAlignment(online []outputs, targets *Node) *Node {
 }
 
 // imageConcentration is L̄_sc ("Explicit semantic concentration for image-level SSL"): it aligns every view of an image with one view of its
-// positive, a neighbour. targets are those of the positives, [1, objects, Out].
+// positive, a neighbour. targets are the positives' targets, [1, objects, Out].
 func (s step) imageConcentration(online []outputs, targets *Node) *Node {
 	return s.meanOverViews(online, targets, func(int, int) bool { return true })
 }

@@ -18,7 +18,7 @@ type overlap struct {
 	onlineFlips, targetFlips *Node
 }
 
-// overlapOf returns the overlaps of pairs of an online and a target view. numbers and others are those of the views.
+// overlapOf returns the overlaps of pairs of an online and a target view. numbers and others are the numbers of the views.
 func overlapOf(online, target outputs, numbers, others []int) overlap {
 	o := overlap{size: online.tokens.Shape().Dim(2)}
 	o.online, o.target = ofViews(online.params, numbers...), ofViews(target.params, others...)
@@ -124,7 +124,7 @@ func (s step) correspondences(o overlap, online, target outputs, partners *Node)
 	return p, correspondence(o.ofTarget(maps(target, 1)))
 }
 
-// permuted is x[order] for a permutation of the rows of x. Its gradient reads rows where that of Gather adds them, in an order that a GPU does not fix.
+// permuted is x[order] for a permutation of the rows of x. Its gradient reads rows, where the gradient of Gather adds them in an order that a GPU does not fix.
 func permuted(x, order *Node) *Node {
 	back := ScatterSum(ZerosLike(order), InsertAxes(order, -1), Iota(x.Graph(), order.Shape(), 0), false, true)
 	carrier := IdentityWithCustomGradient(x, func(_, adjoint *Node) *Node { return Gather(adjoint, InsertAxes(back, -1)) })
@@ -138,7 +138,7 @@ func (o overlap) labels(maps *Node) *Node {
 	return labelsAt(maps, start, length, o.size)
 }
 
-// box is the overlap in pixels of the images: the corner, and the extent along height and width.
+// box is the overlap in pixels of the images: the corner, and the height and width.
 func (o overlap) box() (start, length *Node) {
 	first, _ := views.Boxes(o.online)
 	second, _ := views.Boxes(o.target)

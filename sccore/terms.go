@@ -59,8 +59,7 @@ func (l Loss) Lambda(lambdas losses.Lambdas) float64 { return *l.lambda(&lambdas
 // Value is the loss in a step, without its weight.
 func (l Loss) Value(m StepMetrics) float64 { return *l.metric(&m) }
 
-// weightedSum is the sum of the losses that are on, whose weight in on is not 0, each times its λ. The order in which it adds them is that of all versions, since
-// sums round.
+// weightedSum is the sum of the losses that are on, whose weight in on is not 0, each times its λ. All versions add them in this order, since sums round.
 func weightedSum(of, lambdas [len(Losses)]*Node, on losses.Lambdas) (total *Node) {
 	for _, i := range []int{patchAlignment, imageAlignment, patchConcentration, imageConcentration, prototypes} {
 		if of[i] == nil || Losses[i].Lambda(on) == 0 {
@@ -76,13 +75,13 @@ func weightedSum(of, lambdas [len(Losses)]*Node, on losses.Lambdas) (total *Node
 	return total
 }
 
-// ByGradient is the [Config].LambdaBy with which a concentration's λ is the length of its gradient, as a share of that of the alignment of its level,
-// patches or images. Its λ is then that share divided by the ratio of both lengths, see [Diagnostics], and stays the same for the whole run. Alignment's λ
-// and that of L_proto, which has no gradient on the shared features, stay what they are.
+// ByGradient is the [Config].LambdaBy with which a concentration's λ is the length of its gradient, as a share of the length of alignment's gradient at its
+// level, patches or images. The weight is then this share divided by the ratio of both lengths, see [Diagnostics], and stays the same for the whole run. The λ
+// of alignment and of L_proto stay what they are: L_proto has no gradient on the shared features.
 const ByGradient = "gradient"
 
-// batchesForLambdas is the number of batches, those of the first steps, whose mean lengths set λ. The weights are those that the run begins with: during
-// the warmup of the learning rate they barely move.
+// batchesForLambdas is the number of first steps whose batches set λ by their mean lengths. The network has the weights that the run begins with: during the
+// warmup of the learning rate they barely move.
 const batchesForLambdas = 8
 
 // lambdas are the weights of the run.
@@ -93,7 +92,7 @@ func (o *Objective) lambdas() losses.Lambdas {
 	return o.config.Lambdas
 }
 
-// Lambdas are the weights of the losses in the run: those of the configuration, or with [ByGradient], from the first step on, those that were measured.
+// Lambdas are the weights of the losses in the run: the configured ones, or with [ByGradient], from the first step on, the measured ones.
 func (t *Trainer) Lambdas() losses.Lambdas { return t.objective.lambdas() }
 
 // Step trains one step, see [train.Trainer.Step]. With [ByGradient] the first step sets the weights of the losses.

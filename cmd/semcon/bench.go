@@ -44,7 +44,7 @@ type benchmark struct {
 	Full     []benchProfile    `json:"full_profiles"`
 }
 
-// benchStep is what it says of a training step. Compiling is that of an empty cache, with the building of the graph.
+// benchStep is what it says of a training step. Compiling counts from an empty cache, with the building of the graph.
 type benchStep struct {
 	Step  string `json:"step"`
 	Batch int    `json:"batch"`
@@ -68,7 +68,7 @@ type benchProfile struct {
 	Cost       string  `json:"cost"`             // As "semcon list" has it.
 }
 
-// benchSteps are the names of steps on the command line, which are those of experiments, and in package steps.
+// benchSteps are the names of steps on the command line, which are names of experiments, and in package steps.
 var benchSteps = [][2]string{{"pretrain", steps.Pretrain}, {"fine-tune", finetune.UPerNet}, {"detection", steps.Detection}}
 
 // benchTime bounds the time of the steps of a kind.
@@ -179,7 +179,7 @@ func measureStep(ctx context.Context, b compute.Backend, name string, s steps.St
 	return m
 }
 
-// gpuPeak is the dense peak of a GPU in FLOP/s by its data sheet, 0 if it is unknown, as is that of float32 without TF32.
+// gpuPeak is the dense peak of a GPU in FLOP/s by its data sheet, 0 if it is unknown, such as the peak of float32 without TF32.
 func gpuPeak(gpu string, bfloat16 bool) (flops float64, from string) {
 	flops, _ = study.PeakOf(gpu, bfloat16)
 	if flops == 0 || !bfloat16 && !backend.TF32() {
@@ -188,7 +188,7 @@ func gpuPeak(gpu string, bfloat16 bool) (flops float64, from string) {
 	return flops, "data sheet, " + map[bool]string{true: "bfloat16", false: "TF32"}[bfloat16]
 }
 
-// densePeak is the dense peak of a device in FLOP/s: of a GPU that of [gpuPeak], and of processors the rate of large products.
+// densePeak is the dense peak of a device in FLOP/s: [gpuPeak] for a GPU, and the rate of large products for processors.
 func densePeak(b compute.Backend, bfloat16 bool) (flops float64, from string) {
 	if gpu := study.GPUModel(); gpu != "" {
 		return gpuPeak(gpu, bfloat16)

@@ -68,7 +68,7 @@ func featuresVerb() *cobra.Command {
 	flags.BoolVar(&c.class, "class", true, "write the features of [CLS]; --class=false leaves them out")
 	flags.BoolVar(&c.outputs.Patches, "patches", false, "write the features of patches")
 	flags.Var(listFlag[int]{&c.outputs.Blocks, strconv.Atoi}, "layer", "`BLOCKS` after which features are taken, from 1, with commas between them; by default the last one")
-	flags.IntVar(&c.outputs.Resolution, "resolution", 0, "`NUMBER` of rows or columns, whichever are fewer, that maps of patches are resized to; by default those of the patches")
+	flags.IntVar(&c.outputs.Resolution, "resolution", 0, "`NUMBER` of rows or columns, whichever are fewer, that maps of patches are resized to; by default as many as patches")
 	preprocess := preprocessingFlags(cmd)
 	flags.IntVar(&c.batch, "batch", 16, "`NUMBER` of images per batch")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
@@ -274,7 +274,7 @@ func (c featureCall) valuesOf(blocks []evaluation.Features) (values [][]float32)
 	return values
 }
 
-// write writes the tensor "class", [images, features], and the tensor "patches", [images, rows, columns, features], or those of each block. Maps of images of
+// write writes the tensor "class", [images, features], and the tensor "patches", [images, rows, columns, features], or both for each block. Maps of images of
 // several sizes are one tensor an image, "patches.0".
 func (c featureCall) write(store *evaluation.FeatureStore, rows []string, preprocessing string) error {
 	named, dim := map[string]safetensors.RawTensor{}, c.vit.ViT.Dim

@@ -65,10 +65,10 @@ func TestFeaturesOfBlocksListsAndWholeImages(t *testing.T) {
 	all := run("", "photos", "--patches", "--layer", "1, 3")
 	last := run("", "photos", "--patches")
 	if !slices.Equal(floats(t, all, "layer3.class", 3, 64), floats(t, last, "class", 3, 64)) || !slices.Equal(floats(t, all, "layer3.patches", 3, 4, 4, 64), floats(t, last, "patches", 3, 4, 4, 64)) {
-		t.Error("the last block's features are not those of the transformer")
+		t.Error("the last block's features differ from the transformer's")
 	}
 	if slices.Equal(floats(t, all, "layer1.class", 3, 64), floats(t, last, "class", 3, 64)) {
-		t.Error("the first block's features are those of the last")
+		t.Error("the first and the last block have the same features")
 	}
 	maps := run("", "photos", "--patches", "--class=false", "--resolution", "7")
 	floats(t, maps, "patches", 3, 7, 7, 64)

@@ -103,7 +103,7 @@ func serveLab(ctx context.Context, in install, lab *exec.Cmd, folder string, por
 	} else if running.Err() == nil {
 		lab.Process.Kill()
 	}
-	err = cmp.Or(err, <-exit) // That of a server which was shut down from its own menu is nil.
+	err = cmp.Or(err, <-exit) // It is nil if the server was shut down from its own menu.
 	endChildren()
 	if ctx.Err() != nil || err == nil {
 		return nil
@@ -189,7 +189,7 @@ const copiesFile = ".copies.json"
 // copiedPages are the pages that users work on or that these link to, by patterns in the checkout: the folder of their copies, and where their links lead from
 // there, since JupyterLab opens nothing outside the folder that it serves. The project's README becomes docs/project.md.
 var copiedPages = []struct {
-	pattern, folder, name string // Empty names are those of the originals.
+	pattern, folder, name string // Empty names mean the names of the originals.
 	links                 *strings.Replacer
 }{
 	{"notebooks/*.ipynb", "", "", linksOfNotebooks}, {"notebooks/" + readme, "", "", linksOfNotebooks},

@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// usualMeanings are those of fields that mean the same everywhere and need no comment.
+// usualMeanings are the meanings of fields that mean the same everywhere and need no comment.
 var usualMeanings = map[string]string{
 	"Batch":               "Images in a training step.",
 	"Steps":               "Number of training steps.",
@@ -108,12 +108,12 @@ func meaning(name, comment string, keys map[string]string) string {
 	return string(unicode.ToUpper(first)) + text.String()[size:]
 }
 
-// words are those of a field's name: WeightDecay is "weight decay".
+// words are the words of a field's name: WeightDecay is "weight decay".
 func words(name string) string {
 	return strings.ToLower(regexp.MustCompile(`([a-z])([A-Z])`).ReplaceAllString(name, "$1 $2"))
 }
 
-// goReference is a link to Go code, such as [sccore.Gauges] or [Slide], or a name such as encoder.ByName. [CLS] and [0, 1] are not links.
+// goReference is a link to Go code, such as [sccore.Config] or [Slide], or a name such as encoder.ByName. [CLS] and [0, 1] are not links.
 var goReference = regexp.MustCompile(`\[[A-Za-z.]*[a-z][A-Za-z.]*\]|\b[a-z]+\.[A-Z]\w*`)
 
 // whyUnreadable says what makes a meaning useless to someone who has not seen the code; empty if nothing does.

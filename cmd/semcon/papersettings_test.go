@@ -153,7 +153,7 @@ func TestSettingsOfThePaperAreDocumented(t *testing.T) {
 	}
 }
 
-// matchesParts reports whether the first parts of a cell's name match those of a pattern; the empty one matches all.
+// matchesParts reports whether the first parts of a cell's name match the parts of a pattern; the empty pattern matches all.
 func matchesParts(pattern, name string) bool {
 	parts := strings.Split(name, "/")
 	for i, part := range strings.Split(pattern, "/") {

@@ -130,7 +130,7 @@ func attentionVerb() *cobra.Command {
 	out := c.Flags().String("out", "attention.png", "`FILE` of the figure: .png, .svg or .pdf")
 	size := c.Flags().Int("size", 224, "`PIXELS` of the height and width of the crop of an image; by default as the weights' makers have it")
 	maps := features.AttentionMaps{}
-	c.Flags().IntVar(&maps.Heads, "self", 3, "`NUMBER` of self-attention maps, those of the first heads of [CLS]; 0 for all")
+	c.Flags().IntVar(&maps.Heads, "self", 3, "`NUMBER` of self-attention maps, from the first heads of [CLS]; 0 for all")
 	c.Flags().IntVar(&maps.Filter, "cross", 3, "`NUMBER` of cross-attention maps of the filter, those that vary most; 0 for all")
 	c.RunE = func(c *cobra.Command, inputs []string) error {
 		paths := fewImages(must.M1(imagesWith(*file, noWeights(), inputs)), len(inputs))

@@ -175,7 +175,7 @@ func (in install) steps(m machine) []setupStep {
 			products: []string{in.dir("bin", "gonb"), in.dir("bin", "goimports")},
 			tasks:    []setupTask{in.installKernel(m)},
 		},
-		setupStep{ // Its gopls is of a module of its own, because its dependencies are not those of the project.
+		setupStep{ // Its gopls has a module of its own, because its dependencies differ from the project's.
 			name:     "completion",
 			inputs:   []string{in.root, m.goVersion, modulesOf("tools/gopls")},
 			products: []string{in.dir("bin", "gopls")},

@@ -182,8 +182,7 @@ const (
 	headlessKernelName = "gonb-headless"
 )
 
-// environ returns the environment for Jupyter's programs: that of the caller, with all of Jupyter's folders inside .semcon, so that the home folder
-// stays unchanged.
+// environ returns the environment for Jupyter's programs: the caller's, with all of Jupyter's folders inside .semcon, so that the home folder stays unchanged.
 func (in install) environ() []string {
 	return append(append(os.Environ(), cleanPython...),
 		"PATH="+in.dir("venv", "bin")+":"+os.Getenv("PATH"),

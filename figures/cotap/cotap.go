@@ -25,7 +25,7 @@ type Cost struct {
 	Way    string // "brute force", "graph" or "host"
 	Pairs  int
 	CPU    time.Duration // The lowest CPU time of three runs.
-	Memory int64         // Peak bytes of compilation and runs, beyond those of the process with backend and compiler loaded.
+	Memory int64         // Peak bytes of compilation and runs, above what the process has with backend and compiler loaded.
 }
 
 // ways are in the order of measurement. Those that need more memory come later, because the process keeps its memory.
@@ -140,11 +140,11 @@ const (
 	rankBins   = 10
 )
 
-// Ranking draws how CoTAP looks at the scores p of a student, given those of a teacher, q: one score in [0, 1] of each pair of patches. Left, the AP loss
-// against the labels q ≥ t, by the threshold t. In the middle, those losses summed up over the pairs as thresholds, from the lowest on, over the number of
-// pairs: it ends at the definition of CoTAP with γ = 1. Right, how hard a step of gradient descent moves a pair, by the place that the student gives it: the
-// mean in each tenth of the ranking, over the mean size of all, for the third of the pairs that the teacher holds most alike and for the other thirds. The
-// errors are those of [losses.AP].
+// Ranking draws how CoTAP looks at the scores p of a student, given the scores q of a teacher: one score in [0, 1] of each pair of patches. Left, the AP loss
+// against the labels q ≥ t, by the threshold t. In the middle, these losses summed over the pairs as thresholds, from the lowest on, over the number of pairs:
+// the sum ends at the definition of CoTAP with γ = 1. Right, how hard a step of gradient descent moves a pair, by the place that the student gives it: the mean
+// in each tenth of the ranking, over the mean size of all, for the third of the pairs that the teacher holds most alike and for the other thirds. The errors
+// are as for [losses.AP].
 func Ranking(p, q []float64) (figures.CurvesRow, error) {
 	if len(p) < 10 {
 		return nil, errors.New("a ranking of fewer than ten pairs")

@@ -66,7 +66,7 @@ func (e PatchEmbedding) Draw(ctx context.Context, frozen *evaluation.FeatureExtr
 	return dots, pictures, nil
 }
 
-// Figures of a patch: as in the paper (Fig. vis_tsne), the height and width shown are five times those of the patch.
+// Figures of a patch: as in the paper (Fig. vis_tsne), the height and width shown are five times the patch's.
 const (
 	expansion   = 5
 	pictureSide = 28 // In pixels.

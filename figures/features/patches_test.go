@@ -144,7 +144,7 @@ func TestAgreementOfViewsKnowsBoxesAndFlips(t *testing.T) {
 		pixels[i] = float32(math.Mod(float64(i*i)*0.37, 1))
 	}
 	for _, c := range []struct {
-		left  float32 // Of the second view's box, whose patches are 4 pixels wide; that of the first is 8.
+		left  float32 // Of the second view's box, whose patches are 4 pixels wide; the first view's box has it at 8.
 		flips []float32
 		kind  int
 	}{{8, []float32{0, 0}, agrees}, {8, []float32{1, 1}, agrees}, {8, []float32{0, 1}, differs}, {10, []float32{0, 0}, agrees}, {12, []float32{0, 0}, differs}} {

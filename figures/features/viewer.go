@@ -20,7 +20,7 @@ import (
 
 // Viewer draws the features of a few images.
 type Viewer struct {
-	Names []string // Of the images in figures, such as those of their files; without them they are scenes without names.
+	Names []string // Of the images in figures, such as names of files; without them the images are scenes without names.
 
 	config  sccore.Config // The method's configuration, with the encoder and the views.
 	size    int           // Height and width in pixels at which images are encoded.
@@ -246,7 +246,7 @@ func (w *Viewer) Scores(encoder NamedEncoder, first, second int) (scores []float
 // Point is a place in an image, in shares of its width and height from the upper left corner: 0.5, 0.5 is the middle.
 type Point struct{ X, Y float64 }
 
-// Points draws, for each of some points of the first scene, the cosines of its framed patch with those of every scene, and the patch that is most like it.
+// Points draws, for each of some points of the first scene, the cosines of its framed patch with the patches of every scene, and the patch most like it.
 func (w *Viewer) Points(encoder NamedEncoder, points ...Point) (figures.ImageGrid, error) {
 	const leastFrame = 0.1 // As a share of the image, so that a frame can be seen.
 	sheet := figures.ImageGrid{Title: "Patches that are like the one at a point", ColumnLabels: []string{"point"}, Scale: 1, Legend: figures.CosineLegend()}

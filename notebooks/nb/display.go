@@ -78,7 +78,7 @@ func content(shown any) map[protocol.MIMEType]any {
 	return nil
 }
 
-// Records shows the numbers of all records under [Out] as a table, or those of the named experiments: the columns of "semcon records". It returns them.
+// Records shows the numbers of all records under [Out], or of the named experiments, as a table with the columns of "semcon records". It returns them.
 func Records(experiments ...string) (all []study.Quantity) {
 	files := must.M1(filepath.Glob(filepath.Join(Out(), "*", study.RunsFile)))
 	table := figures.Grid{Sections: make([]figures.Section, 1)}

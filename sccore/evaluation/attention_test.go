@@ -130,7 +130,7 @@ func TestAttentionOfTheFilter(t *testing.T) {
 		}
 		defer store.Finalize()
 		v.Prototypes = 3
-		for k, w := range v.Weights() { // Those of the filter are new.
+		for k, w := range v.Weights() { // The filter's weights are new.
 			size := 1
 			for _, dim := range w.Shape {
 				size *= dim

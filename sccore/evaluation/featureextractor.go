@@ -109,7 +109,7 @@ func (f *FeatureExtractor) Close() {
 	}
 }
 
-// Features yields the features of each image in turn; those of patches only if asked for. It holds one batch of images at a time, so memory does not
+// Features yields the features of each image in turn; features of patches only if asked for. It holds one batch of images at a time, so memory does not
 // grow with their number. Images may have any size that is a whole number of patches. A graph is compiled once per size, and consecutive images of
 // one size share a batch. It ends with the first error, of images or its own. Features that are not finite are an error that names the image.
 func (f *FeatureExtractor) Features(images iter.Seq2[Image, error], patches bool) iter.Seq2[Features, error] {
@@ -126,7 +126,7 @@ func (f *FeatureExtractor) Features(images iter.Seq2[Image, error], patches bool
 	}
 }
 
-// Extract is [FeatureExtractor.Features] for any outputs. It yields those of each block that is asked for, in the order of [Outputs].Blocks.
+// Extract is [FeatureExtractor.Features] for any outputs. It yields the features of each block that is asked for, in the order of [Outputs].Blocks.
 func (f *FeatureExtractor) Extract(images iter.Seq2[Image, error], outputs Outputs) iter.Seq2[[]Features, error] {
 	return func(yield func([]Features, error) bool) {
 		if err := outputs.Check(f.ViT); err != nil {
@@ -236,8 +236,8 @@ type Outputs struct {
 	// Blocks are the blocks after which features are taken, counted from 1; the last one if there are none. The final normalisation is applied to each, as in
 	// get_intermediate_layers of DINO and DINOv2.
 	Blocks []int
-	// Resolution is the number of rows or columns, whichever are fewer, to which maps of patch features are resized, bilinearly and with the aspect kept; 0
-	// for those of the patches.
+	// Resolution is the number of rows or columns, whichever are fewer, to which maps of patch features are resized, bilinearly and with the aspect kept; 0 for
+	// as many as patches.
 	Resolution int
 	// Keys takes the keys of a block's attention instead of patch tokens, see [encoder.Tokens].
 	Keys bool `json:",omitzero"`

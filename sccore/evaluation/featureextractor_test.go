@@ -191,7 +191,7 @@ func TestFeatureExtractorUsesCurrentWeights(t *testing.T) {
 	}
 }
 
-// The features of a transformer without training; package weights reads those of a file.
+// The features of a transformer without training; package weights reads a trained one from a file.
 func ExampleFeatureExtractor() {
 	b, err := backend.OpenConfig(backend.Go)
 	if err != nil {

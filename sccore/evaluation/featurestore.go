@@ -193,7 +193,7 @@ type FeatureCache struct {
 
 // FeatureEntries says what a file of features holds and how it is computed.
 type FeatureEntries struct {
-	Count, Features, Labels int                                      // The number of entries, and those of features and labels in each.
+	Count, Features, Labels int                                      // The number of entries, and how many features and labels each has.
 	Compute                 func(from int) iter.Seq2[Patches, error] // Yields the entries from a number on.
 }
 
@@ -207,7 +207,7 @@ type FeatureFile struct {
 }
 
 // Open opens the file with the given name. If it does not exist and fits in the limit, one process computes it, in a [FeatureStore] beside it, and others wait.
-// If it does not fit, file is nil and wanted is the total size that the cache would need. The error is that of the computation or of ctx, or names the file.
+// If it does not fit, file is nil and wanted is the total size that the cache would need. The error is from the computation or ctx, or names the file.
 func (c FeatureCache) Open(ctx context.Context, name string, entries FeatureEntries) (_ *FeatureFile, wanted float64, err error) {
 	making.Lock()
 	defer making.Unlock()

@@ -31,7 +31,7 @@ type Patches struct {
 	Image    *datasets.SegmentedImage // A whole image; nil for a crop.
 }
 
-// middleClasses returns the class of each of grid×grid patches: that of the pixel in its middle.
+// middleClasses returns the class of each of grid×grid patches: the class of the pixel in its middle.
 func (p Patches) middleClasses(grid int) (classes []uint8) {
 	mask, height, width := p.Labels, heads.Upsampling*grid, heads.Upsampling*grid
 	if p.Image != nil {

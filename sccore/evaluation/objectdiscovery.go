@@ -15,7 +15,7 @@ import (
 // Box is a rectangle in pixels: the left, top, right and bottom edge.
 type Box [4]float64
 
-// IoU is the area of the intersection of two boxes over that of their union, 0 for boxes without area.
+// IoU is the area of the intersection of two boxes over the area of their union, 0 for boxes without area.
 func (b Box) IoU(other Box) float64 {
 	area := func(b Box) float64 { return max(b[2]-b[0], 0) * max(b[3]-b[1], 0) }
 	both := area(Box{max(b[0], other[0]), max(b[1], other[1]), min(b[2], other[2]), min(b[3], other[3])})
@@ -122,9 +122,9 @@ func objectIn(e *Encoder, path string, find ObjectDiscovery) (box Box, err error
 	return BoxOf(object, f.Columns, patch, photo.Height, photo.Width), nil
 }
 
-// lost finds an object as Siméoni et al. 2021 do: from the patch that is like the fewest others, to those of the expansion least connected patches that are
-// like it, and to all that are like the sum of those, as far as they touch the first. Features are keys of the last block, compared by inner products. The
-// paper's expansion is 100.
+// lost finds an object as Siméoni et al. 2021 do. It starts from the patch that is like the fewest others, and adds, of as many least connected patches as
+// expansion says, the ones that are like the first. The object is all patches that are like the sum of these, as far as they touch the first. Features are keys
+// of the last block, compared by inner products. The paper's expansion is 100.
 func lost(expansion int) ObjectDiscovery {
 	return func(features []float32, rows, columns, dim int) ([]bool, error) {
 		n := rows * columns

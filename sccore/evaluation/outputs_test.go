@@ -16,7 +16,7 @@ import (
 	"github.com/semcon/semcon/sccore/layers"
 )
 
-// The features after a block are its tokens with the final normalisation, whatever blocks stand beside it, and the last block's are those of the encoder.
+// The features after a block are its tokens with the final normalisation, whatever blocks stand beside it, and the last block's are the encoder's.
 func TestFeaturesOfBlocks(t *testing.T) {
 	image := newImage(synthetic.Objects(1, 16, 1).At(0), 8, 32)
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
@@ -67,7 +67,7 @@ func TestFeaturesOfBlocks(t *testing.T) {
 	})
 }
 
-// The filter belongs to its block: features of the blocks before do not need it, and those of it and of later blocks have it. [CLS] sees it from the next
+// The filter belongs to its block: features of the blocks before do not need it, and features of this and later blocks have it. [CLS] sees it from the next
 // block on.
 func TestFeaturesOfBlocksBeforeTheFilter(t *testing.T) {
 	v, _ := smallViT(t)

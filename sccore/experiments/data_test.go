@@ -20,7 +20,7 @@ func TestDataFor(t *testing.T) {
 		}
 	}
 	for _, e := range All() {
-		if e.Name == theory.Name { // Its data are those of the encoders that are recorded.
+		if e.Name == theory.Name { // It has the data of the encoders that are recorded.
 			continue
 		}
 		full := empty

@@ -38,7 +38,7 @@ func TestEverySettingHasBounds(t *testing.T) {
 		}
 	}
 	if walked < 500 {
-		t.Errorf("%d settings, want those of all experiments", walked)
+		t.Errorf("%d settings, want the settings of all experiments", walked)
 	}
 }
 
@@ -56,7 +56,7 @@ func walkSettings(t *testing.T, e study.Experiment, dataset string) (walked int)
 			t.Fatal(err)
 		}
 	}
-	numbers, lists := map[string]int{}, map[string]bool{} // Keys with the number of their elements, and those of lists.
+	numbers, lists := map[string]int{}, map[string]bool{} // Keys with the number of their elements, and keys of lists.
 	cells, err := e.Cells(options, dataset)
 	if err != nil || len(cells) == 0 {
 		t.Fatalf("%d cells, %v", len(cells), err)

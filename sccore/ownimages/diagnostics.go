@@ -20,9 +20,9 @@ import (
 type Diagnostics struct {
 	Rank       float64 `json:"rank"`       // Effective rank of patch features; see metrics.Spread.
 	Std        float64 `json:"std"`        // Their spread over the sphere; 0 if they have collapsed.
-	Similarity float64 `json:"similarity"` // Linear CKA of patch features with those of the initial encoder; see metrics.Similarity.
-	Cosine     float64 `json:"cosine"`     // Mean cosine of patch features with those of the initial encoder.
-	Kept       float64 `json:"kept"`       // Share of a patch's ten nearest patches that are those of the initial encoder; see metrics.Similarity.
+	Similarity float64 `json:"similarity"` // Linear CKA of patch features with the initial encoder's; see metrics.Similarity.
+	Cosine     float64 `json:"cosine"`     // Mean cosine of patch features with the initial encoder's.
+	Kept       float64 `json:"kept"`       // Share of a patch's ten nearest patches that the initial encoder also has; see metrics.Similarity.
 	KNN        float64 `json:"knn"`        // k-NN accuracy over class folders in %; 0 without them.
 }
 

@@ -336,7 +336,7 @@ func (s Start) size(c *sccore.Config, v encoder.ViT) {
 	c.PatchHead = c.ImageHead
 }
 
-// measuredSize is the height and width in pixels at which diagnostics encode: those of a global view, but enough patches to see something on.
+// measuredSize is the height and width in pixels at which diagnostics encode: the size of a global view, but enough patches to see something on.
 func (s Start) measuredSize(c sccore.Config, v encoder.ViT) int {
 	least := 96
 	if s.Smoke {

@@ -81,9 +81,9 @@ func Example(folder string) (photo, weightsFile string, err error) {
 	return photo, weightsFile, nil
 }
 
-// Show draws what an encoder makes of photographs: the principal components of patch features as colours ("pca"), where the patches of the next image are
-// like the middle one of each ("nearest", for two images or more), where those of all images are like the ones at points of the first image ("points", if there are
-// points), and the attention of [CLS] ("attention"). [NewViewer] says what size is. The error names the file.
+// Show draws what an encoder makes of photographs: the principal components of patch features as colours ("pca"), where the patches of the next image are like
+// the middle one of each ("nearest", for two images or more), where the patches of all images are like the ones at points of the first image ("points", if
+// there are points), and the attention of [CLS] ("attention"). [NewViewer] says what size is. The error names the file.
 func Show(b compute.Backend, weightsFile string, images []string, size int, points ...features.Point) (all []study.Figure, err error) {
 	viewer, err := NewViewer(b, weightsFile, images, size)
 	if err != nil {

@@ -17,16 +17,16 @@ type Cells[C comparable, D study.Data] struct {
 	Stage func(c study.Cell[C]) Stage
 	// Base returns a cell's data and the configuration of what measures its encoder.
 	Base func(r *study.Run[C, D]) (Data, Config)
-	// Evaluators returns evaluators beside those of [Evaluators]. Optional.
+	// Evaluators returns evaluators beside the ones of the function [Evaluators]. Optional.
 	Evaluators func(r *study.Run[C, D], t *Trainer) []train.Evaluator
 	// Record records what has become of the encoder.
 	Record func(r *study.Run[C, D], t *Trainer) error
 }
 
-// Steps, Shares and NewWorker are those of a [study.Spec].
+// Steps, Shares and NewWorker are as in a [study.Spec].
 func (c Cells[C, D]) Steps(_ D, cell study.Cell[C]) int { return c.Stage(cell).Steps() }
 
-// FLOPs is that of a [study.Spec].
+// FLOPs is as in a [study.Spec].
 func (c Cells[C, D]) FLOPs(cell study.Cell[C]) float64 { return c.Stage(cell).FLOPs() }
 
 // Shares names the cells that share a compiled step.
@@ -91,8 +91,8 @@ func (d Data) Neighbours(path string, seed int, c Config) Neighbours {
 	}
 }
 
-// Train completes a stage of a run in the folder dir, from its last checkpoint or its start, and saves its curve and its encoders there. During the training run its
-// diagnostics, every [Config].GradientsEvery steps, those of [Evaluators], and more.
+// Train completes a stage of a run in the folder dir, from its last checkpoint or its start, and saves its curve and its encoders there. During the training
+// run its diagnostics, every [Config].GradientsEvery steps, the ones of [Evaluators], and more.
 func Train[C comparable, D study.Data](r *study.Run[C, D], t *Trainer, s Stage, dir string, data Data, c Config, more ...train.Evaluator) error {
 	save := func(branch sccore.Branch, file string) error {
 		return t.SaveEncoder(filepath.Join(dir, file), branch, map[string]string{

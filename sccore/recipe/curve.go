@@ -100,8 +100,8 @@ func curveOf[C comparable, D study.Data](r *study.Run[C, D], dir string) (file s
 	return filepath.ToSlash(file), details, err
 }
 
-// EncoderFile returns the file of a recorded run's encoder after the stage "first", "control" or "second", or of the file that it started from, "init": that of the online branch, which the paper freezes
-// ("Evaluation protocol").
+// EncoderFile returns the file of a recorded run's encoder after the stage "first", "control" or "second", or of the file that it started from, "init". It is
+// the online branch's encoder, which the paper freezes ("Evaluation protocol").
 func EncoderFile(out string, r study.Record, stage string) string {
 	return filepath.Join(study.Folder(out, Pretraining), filepath.FromSlash(filepath.Dir(filepath.Dir(r.Curve))), stage, OnlineFile)
 }

@@ -25,7 +25,7 @@ type Data struct {
 	// Annotated images whose patches train and test the classifiers of recall; nil without PASCAL VOC.
 	Annotated [2]*datasets.Segmentation
 
-	evaluations     []opened // Those of [Config].Evaluate.
+	evaluations     []opened // What [Config].Evaluate names.
 	title, identity string
 	annotated       string // Identifies Annotated, of all seeds alike.
 	named           bool   // Whether recall.classes names the classes of Annotated. Then each seed has all of them.
@@ -46,8 +46,8 @@ const smokeImages = 64
 
 var smokeIdentity = fmt.Sprintf("; at most %d of each, spread evenly", smokeImages)
 
-// Open opens the images of ImageNet and COCO below the data folder, in the real profile those of PASCAL VOC, and those of the evaluations during the training. Without
-// a data folder it draws those of a seed.
+// Open opens the images of ImageNet and COCO below the data folder, in the real profile the images of PASCAL VOC, and the images of the evaluations during the
+// training. Without a data folder it draws the images of a seed.
 func Open(o study.Options, config Config, seed int) (d Data, err error) {
 	start := ""
 	if config.Init != "" { // Before anything is compiled or written.

@@ -51,7 +51,7 @@ func (s Stage) FLOPs() float64 { return float64(s.Steps()) * s.Config.FLOPs() }
 // drawsPositives reports whether the stage needs neighbours.
 func (s Stage) drawsPositives() bool { return s.Config.Lambdas.ImageConcentration > 0 }
 
-// Trainer is the compiled step of a stage, with the encoder that is measured: that of the online branch, as in the paper ("Evaluation protocol"). It serves all
+// Trainer is the compiled step of a stage, with the encoder that is measured: the online branch's, as in the paper ("Evaluation protocol"). It serves all
 // stages of the same shape.
 type Trainer struct {
 	*sccore.Trainer
@@ -110,7 +110,7 @@ func (t *Trainer) Start(s Stage, root string, seed uint64) error {
 	return t.Begin(seed)
 }
 
-// Neighbours are those of object-centric images: a positive is drawn from the nearest images by [CLS] features.
+// Neighbours are the neighbours of object-centric images: a positive is drawn from the nearest images by [CLS] features.
 type Neighbours struct {
 	Path   string          // The file that keeps them.
 	Source string          // Says which images were compared, and by which run.

@@ -91,7 +91,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestRunsWithSeveralNumbersAndDatasets has cells as those of the experiment main: a dataset in front, and further numbers.
+// TestRunsWithSeveralNumbersAndDatasets has cells as in the experiment main: a dataset in front, and further numbers.
 func TestRunsWithSeveralNumbersAndDatasets(t *testing.T) {
 	out := t.TempDir()
 	put := func(dataset, row string, accuracy, miou float64) {

@@ -122,7 +122,7 @@ func TestReportShowsWhatIsThereAndWhatIsMissing(t *testing.T) {
 			t.Errorf("a link leads to #%s, which is not there", link[1])
 		}
 	}
-	// The broken line counts: the third record is that of line 4.
+	// The broken line counts: the third record is line 4.
 	cell := results.Of("cotap", "0 % flipped")[0]
 	linked := regexp.MustCompile(`<a href="#(noise-tolerance-\d+)"><b>` + regexp.QuoteMeta(strings.TrimSpace(oneDigit(cell.Value))) + `</b>`).FindStringSubmatch(text)
 	if linked == nil {

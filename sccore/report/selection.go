@@ -90,8 +90,8 @@ func locate(out, name string) (folder, pattern string, err error) {
 	return "", "", fmt.Errorf("run %s: no records in %s, and %[1]s is no path of an experiment's folder", name, filepath.Join(out, parts[0]))
 }
 
-// matchingCells lists the cells that match a pattern; if none does, those of one dataset that match it without their first part. Parts that are missing at a pattern's
-// end match everything.
+// matchingCells lists the cells that match a pattern. If none does, it lists the cells of one dataset that match it without their first part. Parts that are
+// missing at a pattern's end match everything.
 func matchingCells(pattern string, cells []string) (matching []string, err error) {
 	matches := func(name string) bool {
 		padded := pattern + strings.Repeat("/*", max(0, strings.Count(name, "/")-strings.Count(pattern, "/")))

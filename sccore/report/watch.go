@@ -21,15 +21,15 @@ import (
 // Run is a run as its files tell: a cell of an experiment, or a training on photographs.
 type Run struct {
 	study.CellStatus          // Named for the folder, without the hash of the configuration where no other run is named so.
-	Folder           string   // That of its files.
+	Folder           string   // Where its files are.
 	Files            []string // Its curves: one, or one for each stage.
 }
 
 // configHash is the end of a cell's folder, and cellsFolder the part of its path that says nothing.
 var configHash, cellsFolder = regexp.MustCompile(`-[0-9a-f]{12}(/|$)`), regexp.MustCompile(`(^|/)cells/`)
 
-// Runs lists the runs below a folder: the running ones first, and those of a state by when they last wrote. They may go on meanwhile, here or on another host. A folder that
-// does not exist has none.
+// Runs lists the runs below a folder: the running ones first, and runs of equal state by when they last wrote. They may go on meanwhile, here or on another
+// host. A folder that does not exist has none.
 func Runs(folder string) (runs []Run, err error) {
 	var files []string
 	named := map[string]int{}
@@ -78,8 +78,8 @@ func below(folder, path string) string {
 	return strings.TrimPrefix(filepath.ToSlash(path), ".")
 }
 
-// Curves are those of what runs have recorded along the way, the losses first, with a series for each stage of each run. Several runs are A, B and so on. A file that
-// ends in the middle of a line, as a copy may, gives what stands before it.
+// Curves are the curves that runs have recorded along the way, the losses first, with a series for each stage of each run. Several runs are A, B and so on. A
+// file that ends in the middle of a line, as a copy may, gives what stands before it.
 func Curves(runs ...Run) (all []figures.Curves) {
 	order := []string{"total", "loss"}
 	for _, loss := range sccore.Losses {

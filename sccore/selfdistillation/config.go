@@ -132,7 +132,7 @@ func (c Config) Rules() error {
 	case c.WarmupSteps >= c.Steps:
 		return fmt.Errorf("warmup %d is not below steps %d", c.WarmupSteps, c.Steps)
 	case c.Targets == Sinkhorn && c.Method == Mugs:
-		return fmt.Errorf("targets %s: %s has those of its centre", c.Targets, c.Method)
+		return fmt.Errorf("targets %s: %s computes its targets by a centre", c.Targets, c.Method)
 	}
 	return sccore.CheckViews(c.Views, vit, c.Batch, c.ImageSize, fmt.Sprintf("batch %d", c.Batch))
 }

@@ -59,7 +59,7 @@ func TrainingImages(data, dataset string, profile study.Profile, n int) (figures
 	return sheet, nil
 }
 
-// Stages draws n evenly spread test images with the trained model of a row ("random", "second", "ibot-s16") and a dataset, that of the lowest seed: the truth; the
+// Stages draws n evenly spread test images with the trained model of the lowest seed of a row ("random", "second", "ibot-s16") and a dataset: the truth; the
 // best proposals; what the first and the second stage make of them; and the detections with scores above 0.3. A row and dataset without records is an error.
 func Stages(r study.Results, b compute.Backend, data, out, row, dataset string, n int) (figures.ImageGrid, error) {
 	sheet := figures.ImageGrid{RowLabels: []string{"truth", "proposals", "after stage 1", "after stage 2", "detections"}, Images: make([][]image.Image, 5), Scale: 1}

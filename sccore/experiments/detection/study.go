@@ -114,7 +114,7 @@ func read(dir string) (d Data, err error) {
 	return d, nil
 }
 
-// open opens a dataset for a configuration. Synthetic scenes are those of the experiments transfer and fine-tune.
+// open opens a dataset for a configuration. Synthetic scenes are the same as in the experiments transfer and fine-tune.
 func open(o study.Options, dataset string, c Config, seed int) (d Data, err error) {
 	if dataset != encoders.Synthetic {
 		if d, err = read(o.Data); err != nil {
@@ -256,7 +256,7 @@ func test(t *finetune.DetectionTrainer, r *run, config finetune.DetectionTrainin
 	return numbers, nil
 }
 
-// numberNames are the names of COCO's numbers, those of AP as the paper's tables have them.
+// numberNames are the names of COCO's numbers. For AP they are as in the paper's tables.
 var numberNames = [12]string{
 	"AP_%s", "AP_%s50", "AP_%s75", "AP_%ssmall", "AP_%smedium", "AP_%slarge", "AR_%s1", "AR_%s10", "AR_%s100", "AR_%ssmall", "AR_%smedium", "AR_%slarge",
 }

@@ -238,7 +238,7 @@ func TestADivergedRunDoesNotStopTheOthers(t *testing.T) {
 	}
 	records, err := study.Records(study.Folder(options.Out, Name))
 	if err != nil || len(records) != 1 || !strings.Contains(records[0].Cell, "simsiam") {
-		t.Errorf("records %v, %v; want that of simsiam", records, err)
+		t.Errorf("records %v, %v; want only simsiam's", records, err)
 	}
 }
 

@@ -89,8 +89,8 @@ func ProfileConfig(profile study.Profile, read bool, baseline string) Config {
 	return c
 }
 
-// small makes the baseline as small as the method in the quick and smoke profiles: the same encoder, views, batch, steps and rate. Epochs are those of the
-// synthetic images.
+// small makes the baseline as small as the method in the quick and smoke profiles: the same encoder, views, batch, steps and rate. Epochs count the synthetic
+// images.
 func (c *Config) small(hidden, bottleneck, out, queue int) {
 	method, s := c.Second, &c.Own
 	s.Encoder, s.Views, s.ImageSize, s.Batch, s.Steps, s.WarmupSteps = method.Encoder, method.Views, method.ImageSize, method.Batch, method.Steps, method.WarmupSteps
@@ -271,7 +271,7 @@ var Study = maintable.Spec(study.Spec[Config, maintable.Data]{
 	Figures: drawn,
 })
 
-// baselines lists those of the records, in the paper's order.
+// baselines lists the baselines with records, in the paper's order.
 func baselines(r study.Results) []string {
 	return slices.DeleteFunc(slices.Clone(selfdistillation.Names), func(baseline string) bool {
 		return !slices.ContainsFunc(r.Columns(), func(column string) bool { return strings.HasPrefix(column, titles[baseline]+"/") })

@@ -14,7 +14,7 @@ import (
 	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
-// Predictions segments n evenly spread test images with the trained model of a row ("random", "second", "dino-s16") and column, that of the lowest seed.
+// Predictions segments n evenly spread test images with the trained model of the lowest seed of a row ("random", "second", "dino-s16") and column.
 // It also returns the names of the classes. A row and column without records is an error.
 func Predictions(r study.Results, b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error) {
 	record, c, dataset, file, err := encoders.Recorded[Config](r, out, Name, row, column)
@@ -31,7 +31,7 @@ func Predictions(r study.Results, b compute.Backend, data, out, row, column stri
 	}
 	defer model.Close()
 	var predictions []figures.Segmented
-	var colours color.Palette // Drawn classes have those of every figure.
+	var colours color.Palette // Nil: drawn classes have the colours of every figure.
 	if dataset != encoders.Synthetic {
 		colours = images.Test.Colours()
 	}

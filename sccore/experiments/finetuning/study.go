@@ -82,7 +82,7 @@ var Study = encoders.Tuning[Config, evaluation.Data, finetune.SegmentationTraini
 	Figures: encoders.Predictions(Predictions).Drawn("semantic_seg_ft"),
 }.Spec()
 
-// open opens a dataset for a configuration. Synthetic scenes are those of the experiment transfer, whose frozen heads can be compared.
+// open opens a dataset for a configuration. Synthetic scenes are the same as in the experiment transfer, so that its frozen heads can be compared.
 func open(o study.Options, dataset string, c Config, seed int) (d evaluation.Data, err error) {
 	source := evaluation.Source{Dir: o.Data, Dataset: dataset, Seed: seed}
 	if dataset == encoders.Synthetic {

@@ -32,7 +32,7 @@ func TestNumbersOfUnlikePreprocessingAreNotCompared(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := results.Values("random", titles[evaluation.ImageNet]); len(got) != 1 || got[0] != 30 {
-		t.Errorf("values %v, want that of now", got)
+		t.Errorf("values %v, want the current one", got)
 	}
 	if got := results.Values("second", titles[evaluation.ImageNet]); len(got) != 0 {
 		t.Errorf("values %v of another preprocessing stand beside it", got)

@@ -35,7 +35,7 @@ var lines = map[string]sccore.Ablation{rowAlignment: sccore.Ablations[1], rowCon
 // rowTitles are the names of rows in tables and figures.
 var rowTitles = map[string]string{rowAlignment: "patch alignment (line 2)", rowConcentration: "with concentration (line 5)"}
 
-// columnContrast is the column of how much more similar patches of one class are than those of two.
+// columnContrast is the column of how much more similar patches of one class are than patches of two.
 const columnContrast = "contrast"
 
 // quality is what becomes better or worse along training. Its column has the value at the end, and another one the slope over the last third.
@@ -43,7 +43,7 @@ type quality struct{ column, evaluated, metric, title string }
 
 func (q quality) slope() string { return q.column + " slope" }
 
-// qualities are those of patches and of images; on photographs both are of patches, by recall, or on COCO by segmentation.
+// qualities are the qualities of patches and of images; on photographs both are of patches, by recall, or on COCO by segmentation.
 func qualities(c recipe.Config) [2]quality {
 	switch {
 	case segments(c):

@@ -44,7 +44,7 @@ func tables(results study.Results) []figures.Table {
 var shortTitles = map[string]string{rowAlignment: "alignment", rowConcentration: "and concentration"}
 
 // Figure draws both panels of Fig. over-disp, dense and image quality along training, and beside them how much more similar patches of one class are than
-// those of two: means over seeds, from the curves that records below out name. Without records it is an error.
+// patches of two: means over seeds, from the curves that records below out name. Without records it is an error.
 func Figure(r study.Results, out string) (figures.CurvesRow, error) {
 	q := qualities(profileConfig(r.Profile))
 	f := figures.CurvesRow{

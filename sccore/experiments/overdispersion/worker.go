@@ -185,7 +185,7 @@ func dispersionEvaluator(every int, patches func(context.Context) (dispersion.Pa
 	}}
 }
 
-// patchesOf labels patches by the pixel in their middle. Those of no object are left out.
+// patchesOf labels patches by the pixel in their middle. Patches of no object are left out.
 func patchesOf(encoded evaluation.Encoded, scenes *synthetic.Set) dispersion.Patches {
 	count := len(encoded.Patches) / encoded.Dim
 	values := make([]float64, len(encoded.Patches))

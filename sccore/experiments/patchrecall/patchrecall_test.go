@@ -94,10 +94,10 @@ func TestRecallOfAFolder(t *testing.T) {
 	}
 	whole := studytest.Smoke(t, Study.Experiment(), testbackend.Soonest(t), study.Options{Out: t.TempDir(), Data: dir, Seeds: 1, Set: []string{"shares=1"}})[0]
 	if most := whole.Details["test_patches"]; patches[most] {
-		t.Errorf("a seed tests on all %g patches, want on those of its share", most)
+		t.Errorf("a seed tests on all %g patches, want on the patches of its share", most)
 	}
 	if all := "training_patches_per_class"; whole.Details[all] != records[0].Details[all] {
-		t.Errorf("%g training patches of a class, want those of all images, %g", records[0].Details[all], whole.Details[all])
+		t.Errorf("%g training patches of a class, want as many as over all images, %g", records[0].Details[all], whole.Details[all])
 	}
 	options := study.Options{Profile: study.Smoke, Out: t.TempDir(), Data: dir, Seeds: 4}
 	if err := Study.Run(context.Background(), testbackend.Soonest(t), options); err == nil || !strings.Contains(err.Error(), "4 seeds and 3 shares") {

@@ -89,7 +89,7 @@ func BothStages(r study.Results, out string, seed int) (figures.CurvesRow, error
 			}
 			row.add(4, "k-NN accuracy", step, m.Evaluated["knn/accuracy"])
 			row.add(4, "linear mIoU", step, m.Evaluated["probe/miou"])
-			for _, name := range slices.Sorted(maps.Keys(m.Evaluated)) { // Those of the setting evaluate.
+			for _, name := range slices.Sorted(maps.Keys(m.Evaluated)) { // What the setting evaluate names.
 				if evaluator, _, _ := strings.Cut(name, "/"); !slices.Contains([]string{"knn", "probe", "spread", "gauges"}, evaluator) {
 					row.add(4, name, step, m.Evaluated[name])
 				}

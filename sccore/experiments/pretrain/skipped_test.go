@@ -98,7 +98,7 @@ func TestPretrainRecordsWhatItSkips(t *testing.T) {
 			t.Errorf("stopped and resumed, the run ends with other weights")
 		}
 		if stops && records[3].Seconds < 1000 {
-			t.Errorf("record of %g seconds, want those of both calls", records[2].Seconds)
+			t.Errorf("record of %g seconds, want the sum over both calls", records[2].Seconds)
 		}
 	}
 }

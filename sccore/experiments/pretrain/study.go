@@ -36,7 +36,7 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 		Name:       Name,
 		Title:      "Does training with the paper's method improve features, from scratch in two stages or from a checkpoint?",
 		Reproduces: "\"Training pipeline\"; the encoders that other experiments evaluate",
-		Data:       "synthetic scenes and objects; with --data images of ImageNet (imagenet/) and COCO (coco/), in real those of PASCAL VOC",
+		Data:       "synthetic scenes and objects; with --data images of ImageNet (imagenet/) and COCO (coco/), in real images of PASCAL VOC",
 		Reads:      []string{"imagenet", "coco"},
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",

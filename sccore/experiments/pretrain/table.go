@@ -52,8 +52,8 @@ func trained(r study.Results, seed int) (last study.Record, err error) {
 	return last, nil
 }
 
-// Trained returns the file of the best encoder that runs have left under out, that of the full method's online branch in the largest profile with seed 0, and
-// what it is. Both are empty without such a run.
+// Trained returns the file of the best encoder that runs have left under out, and what it is: the online branch of the full method, in the largest profile,
+// with seed 0. Both are empty without such a run.
 func Trained(out string) (file, name string) {
 	for _, profile := range []study.Profile{study.Full, study.Quick, study.Smoke} {
 		results, err := Study.Load(study.Options{Out: out, Profile: profile})

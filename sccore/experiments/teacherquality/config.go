@@ -81,8 +81,9 @@ func (c Condition) source() string {
 // row names the condition in records, and in the names of cells.
 func (c Condition) row() string { return fmt.Sprintf("%s/share%g/%s", c.Loss, c.Share, c.source()) }
 
-// conditions lists those of a profile, for photographs or for synthetic images. Each loss learns from one teacher with a gradient as long as alignment's.
-// CoTAP and binary cross-entropy have other shares too, and other sources, of known and unlike quality. On photographs there is one teacher, from a file.
+// conditions lists the conditions of a profile, for photographs or for synthetic images. Each loss learns from one teacher with a gradient as long as
+// alignment's. CoTAP and binary cross-entropy have other shares too, and other sources, of known and unlike quality. On photographs there is one teacher, from
+// a file.
 func conditions(profile study.Profile, photographs bool) (all []Condition) {
 	teachers, shares, levels := []int{1000, 100}, []float64{0.3, 3}, []float64{0.5}
 	compared := sccore.PatchConcentrations
@@ -202,7 +203,7 @@ func (c Config) check(photographs bool) error {
 			case l.PatchAlignment == 0:
 				return fmt.Errorf("%s.lambdas.patch_alignment 0: all stages align patches", key)
 			case l.PatchConcentration+l.ImageConcentration > 0:
-				return fmt.Errorf("%s.lambdas: the cells set those of concentration", key)
+				return fmt.Errorf("%s.lambdas: the cells set the lambdas of concentration", key)
 			case l.ImageAlignment > 0 && photographs:
 				return errors.New("second.lambdas.image_alignment: there are no images of single objects to align")
 			}
@@ -283,7 +284,7 @@ const (
 // makes reports whether a cell makes what others begin from.
 func makes(c study.Cell[Config]) bool { return c.Path[0] == startPath || c.Path[0] == teacherPath }
 
-// stage is what a cell trains. Its name is that of the compiled step.
+// stage is what a cell trains. The compiled step has the same name.
 func stage(c study.Cell[Config]) recipe.Stage {
 	s := recipe.Stage{Name: lossAlignment, Config: c.Config.second(), Untrained: c.Config.Loss == lossUntrained || c.Config.Loss == lossStart}
 	switch {

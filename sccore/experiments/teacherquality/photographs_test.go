@@ -88,7 +88,7 @@ func TestTeacherQualityOnPhotographs(t *testing.T) {
 		t.Fatal(err)
 	}
 	tables := tables(results)
-	if len(tables) != 4 { // Those of photographs and those of scenes.
+	if len(tables) != 4 { // Tables of photographs and of scenes.
 		t.Fatal(len(tables))
 	}
 	if text := tables[0].Markdown(); !strings.Contains(text, "| + PaKA | 1 | third encoder, from a file |") || !strings.Contains(text, "on photographs") {

@@ -1,8 +1,8 @@
 // Package teacherquality is the experiment that decides when CoTAP helps. From one start for each seed, or on photographs from one file, patch alignment trains on with a loss of patch
 // concentration whose gradient has a set share of alignment's, and whose correspondences come from a frozen third encoder or from labels with errors.
 //
-// In go losses, shares and sources of correspondences. Out come records of linear mIoU, or of recall over patches, beside those of alignment alone, with the precision and the AUC of
-// what the loss has learned from, tables of gains and of what was predicted, and a figure of gains against precision.
+// In go losses, shares and sources of correspondences. Out come records of linear mIoU, or of recall over patches, beside the records of alignment alone, with
+// the precision and the AUC of what the loss has learned from, tables of gains and of what was predicted, and a figure of gains against precision.
 package teacherquality
 
 import (
@@ -153,7 +153,7 @@ func folder(d data, c study.Cell[Config]) string {
 	return filepath.Join("starts", study.Hash(key), fmt.Sprintf("seed%d", c.Seed))
 }
 
-// data holds a seed's images that train, with the number of their labels, without 0 for none; those of Scenes or Annotated measure.
+// data holds a seed's training images, with the number of their labels, without 0 for none. Scenes or Annotated are measured.
 type data struct {
 	recipe.Data
 	classes         int
@@ -257,7 +257,7 @@ func newWorker(r *run) (study.Worker[Config, data], error) {
 	return worker{t}, err
 }
 
-// teacherSeed is what the seed of a third encoder is above that of its run.
+// teacherSeed is by how much the seed of a third encoder exceeds the seed of its run.
 const teacherSeed = 1000
 
 // Run trains, measures and records a cell, or trains what the cells of a seed begin from.

@@ -77,7 +77,7 @@ func (k kind) detail(c Condition, name string) float64 {
 	return stats.MeanInterval(k.Details(c.row(), k.column, name)).Mean
 }
 
-// tables are those of photographs, if there are any, and those of synthetic scenes.
+// tables are the tables of photographs, if there are any, and of synthetic scenes.
 func tables(r study.Results) (tables []figures.Table) {
 	for _, photographs := range []bool{true, false} {
 		k := kindOf(r, photographs)
@@ -175,7 +175,7 @@ func (k kind) seeds() (n int) {
 	return n
 }
 
-// over returns CoTAP's value minus that of another loss, for each seed the mean over the conditions in which both have run.
+// over returns CoTAP's value minus another loss's value, for each seed the mean over the conditions in which both have run.
 func (k kind) over(loss string) (differences []float64) {
 	for seed := range k.seeds() {
 		var ofSeed []float64

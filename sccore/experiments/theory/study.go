@@ -153,7 +153,7 @@ type data struct {
 // Skipped is empty because the records of the encoders list the skipped files.
 func (data) Skipped() []string { return []string{} }
 
-// open reads a dataset, or draws that of a seed.
+// open reads a dataset, or draws the dataset of a seed.
 func open(o study.Options, dataset string, cells []study.Cell[Config]) (d data, err error) {
 	trained, err := trainedEncoders(o)
 	if err != nil {

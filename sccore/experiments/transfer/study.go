@@ -231,7 +231,7 @@ func Datasets(results study.Results) (names []string) {
 	return names
 }
 
-// Predictions segments n evenly spread test images with the trained heads of a row ("random", "second", "dino-s16") and column, those of the lowest seed.
+// Predictions segments n evenly spread test images with the trained heads of the lowest seed of a row ("random", "second", "dino-s16") and column.
 // It also returns the names of the classes. A row and column without records is an error.
 func Predictions(r study.Results, b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error) {
 	record, c, dataset, file, err := encoders.Recorded[Config](r, out, Name, row, column)
@@ -268,7 +268,7 @@ func Predictions(r study.Results, b compute.Backend, data, out, row, column stri
 	}
 	fixed := evaluation.FrozenFeatures{Extractor: encoder.FeatureExtractor, Images: images.Test, Crop: c.crop(), TestSize: c.TestSize}
 	predictions := make([]figures.Segmented, len(which))
-	var colours color.Palette // Drawn classes have those of every figure.
+	var colours color.Palette // Nil: drawn classes have the colours of every figure.
 	if dataset != encoders.Synthetic {
 		colours = images.Test.Colours()
 	}

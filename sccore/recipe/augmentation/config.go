@@ -115,9 +115,9 @@ func ProfileConfig(profile study.Profile, method string, read bool) Config {
 	return c
 }
 
-// paperSettings are the settings of appendix B.1: batch 512, 800 epochs, SGD with momentum 0.9 and weight decay 5e-4, and a learning rate for each
-// method. The paper does not name the encoder, which here is ResNet-18, and does not give heads, temperatures and the queue; ours are close to those of the
-// methods' authors.
+// paperSettings are the settings of appendix B.1: batch 512, 800 epochs, SGD with momentum 0.9 and weight decay 5e-4, and a learning rate for each method. The
+// paper does not name the encoder, which here is ResNet-18, and does not give heads, temperatures and the queue; ours are close to the choices of the methods'
+// authors.
 func paperSettings(method string) methods.Config {
 	s := methods.Config{Method: method, Encoder: "resnet18", Batch: 512, Epochs: 800, Momentum: 0.9, WeightDecay: 5e-4}
 	switch method {

@@ -37,7 +37,7 @@ type Data struct {
 	title, identity string
 }
 
-// Identity identifies both splits. It is that of all seeds.
+// Identity identifies both splits. All seeds have the same.
 func (d Data) Identity() string { return d.identity }
 
 // Title is the name of the data in tables.
@@ -74,7 +74,7 @@ func DatasetNames(o study.Options) (names, missing []string, err error) {
 	return []string{own}, nil, nil
 }
 
-// read reads a split of a dataset, or draws that of a seed.
+// read reads a split of a dataset, or draws the split of a seed.
 func read(o study.Options, dataset string, split datasets.Split, seed int) (*datasets.Images, error) {
 	switch dataset {
 	case cifar10:

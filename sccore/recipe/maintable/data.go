@@ -60,8 +60,8 @@ func (m measured) protocol(column string, config Config) string {
 	return config.Probe.Protocol()
 }
 
-// Open opens the training images and the labelled images of a dataset. Columns of real images without labels are skipped with a warning; if there are no
-// labels at all, that is an error. Synthetic images are those of a seed.
+// Open opens the training images and the labelled images of a dataset. Columns of real images without labels are skipped with a warning; if there are no labels
+// at all, that is an error. Synthetic images are drawn for the seed.
 func Open(o study.Options, config Config, seed int) (d Data, err error) {
 	if d.Data, err = recipe.Open(o, config.Config, seed); err != nil {
 		return d, err

@@ -18,7 +18,7 @@ type Dense struct {
 	Video  evaluation.LabelPropagation  `json:"video"`
 }
 
-// FullDense is that of the full profile: the sizes, batches and iterations of transfer learning, each head with one of the rates that it searches.
+// FullDense is for the full profile: the sizes, batches and iterations of transfer learning, each head with one of the rates that it searches.
 func FullDense() Dense {
 	linear := evaluation.DefaultSegmentationProbe()
 	linear.Batch, linear.Steps = 128, 1560

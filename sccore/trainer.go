@@ -213,8 +213,7 @@ func configOf(path string, ignore ...string) (config Config, ok bool, err error)
 	return config, true, nil
 }
 
-// Branches trains an online branch, whose moving average is the target branch: the method of the paper, and the methods of package selfdistillation. M is what
-// a step reports.
+// Branches trains an online branch, whose moving average is the target branch: this method, or one of package selfdistillation. M is what a step reports.
 type Branches[M any] struct {
 	*train.Trainer[M]
 	// Skipped, if not nil, is called for each image that cannot be read.

@@ -235,9 +235,8 @@ const (
 // embedded is a PNG inside a page, as the report of a training has it: in base64 with characters escaped.
 var embedded = regexp.MustCompile(`data:image/png;base64,[A-Za-z0-9+/=&#;]+`)
 
-// smallPictures makes the pictures in a cell's outputs small, since all notebooks are committed with their pictures each time these change. A plot, which has
-// both forms, stays as a PNG of few colours. A PNG of pixels becomes a JPEG if that saves a third, also inside a page. Pictures that cannot be read stay as
-// they are.
+// smallPictures makes the pictures in a cell's outputs small, since they are committed whenever they change. A plot, which has both forms, stays as a PNG
+// of few colours. A PNG of pixels becomes a JPEG if that saves a third, also inside a page. Pictures that cannot be read stay as they are.
 func smallPictures(outputs any) {
 	list, _ := outputs.([]any)
 	for _, output := range list {

@@ -62,8 +62,7 @@ func TestSweepRemovesWhatAKillLeft(t *testing.T) {
 	}
 }
 
-// TestAWriteRemovesWhatAKillLeft: the next write of a file removes what killed writers of it left, and nothing of a living writer. The mode is as for a new
-// file.
+// TestAWriteRemovesWhatAKillLeft: the next write of a file removes what killed writers left, and nothing of a living one. Its mode is a new file's.
 func TestAWriteRemovesWhatAKillLeft(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file[1]")

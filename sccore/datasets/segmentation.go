@@ -128,9 +128,8 @@ func (s *AnnotatedScenes) otherSize(size int) error {
 	return fmt.Errorf("%s: canvases of %d pixels were read, not of %d", s.Name, s.size, size)
 }
 
-// Colours returns the colours that masks are drawn in: by class the colours of the dataset's authors, or else the ones that PASCAL VOC numbers its objects
-// with. Entries without a class are black, and entry [Ignore] is VOC's colour of borders. It has 256 entries, so that a mask drawn with it is a PNG in VOC's
-// format.
+// Colours returns the colours of masks: by class as the dataset's authors have them, or else the ones that PASCAL VOC numbers its objects with. Entries without
+// a class are black, and entry [Ignore] is VOC's colour of borders. It has 256 entries, so that a mask drawn with it is a PNG in VOC's format.
 func (s *Segmentation) Colours() color.Palette {
 	colours := s.colours
 	if colours == nil {

@@ -117,13 +117,13 @@ func (v verdict) damagedBefore(curve []Point, damage string) (step int, found bo
 
 // rule says what makes an encoder of the run the best, in two words and in a sentence.
 func (v verdict) rule(curve []Point) (short, sentence string) {
-	const last = "Best is the last encoder that no gauge calls damaged."
+	const last = "Best is the last encoder that no diagnostic calls damaged."
 	_, byKNN, _ := v.best(curve)
 	switch {
 	case v.classes == 0:
 		return "last undamaged", "There are no class folders, so there is no k-NN accuracy. " + last
 	case byKNN:
-		return "by k-NN", "Best is the encoder of the highest k-NN accuracy that no gauge calls damaged."
+		return "by k-NN", "Best is the encoder of the highest k-NN accuracy that no diagnostic calls damaged."
 	case v.significant() >= 100:
 		return "last undamaged", "So few held-out images cannot tell k-NN from guessing, so it does not decide. " + last
 	}

@@ -25,9 +25,8 @@ type Point struct {
 	Images   map[string][]byte // PNG.
 }
 
-// Encode returns the content of an event file: the version, and then one event for each point with its scalars, texts and images, each in the order of their
-// names. The same points give the same bytes. The file of more points begins with the file of fewer, so that TensorBoard can follow a file that is written
-// anew.
+// Encode returns the content of an event file: the version, and then one event for each point with its scalars, texts and images, each in the order of names.
+// The same points give the same bytes. More points only add bytes at the end, so that TensorBoard can follow a file that is written anew.
 func Encode(points []Point) []byte {
 	wall := 0.0
 	if len(points) > 0 {

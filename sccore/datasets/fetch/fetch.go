@@ -32,8 +32,7 @@ type Options struct {
 //
 // It first says what it does, and does nothing unless all of it fits on the disk. After an interruption the next call goes on, if the server supports it. A
 // dataset's folder appears only when it is complete; until then all is in KEY.partial. An archive with a wrong digest is removed. If no digest is published,
-// the digest of the first download is recorded in fetched.sha256, and later downloads are compared with it. The error is one line that names the address or the
-// file.
+// fetched.sha256 records the digest of the first download, and later ones must have the same. The error is one line that names the address or the file.
 func Datasets(ctx context.Context, dir string, options Options, keys ...string) error {
 	var wanted []Dataset
 	for _, key := range keys {

@@ -81,9 +81,8 @@ func (c Condition) source() string {
 // row names the condition in records, and in the names of cells.
 func (c Condition) row() string { return fmt.Sprintf("%s/share%g/%s", c.Loss, c.Share, c.source()) }
 
-// conditions lists the conditions of a profile, for photographs or for synthetic images. Each loss learns from one teacher with a gradient as long as
-// alignment's. CoTAP and binary cross-entropy have other shares too, and other sources, of known and unlike quality. On photographs there is one teacher, from
-// a file.
+// conditions lists a profile's conditions, for photographs or for synthetic images. Each loss learns from one teacher with a gradient as long as alignment's.
+// CoTAP and binary cross-entropy have other shares too, and other sources, of known and unlike quality. On photographs there is one teacher, from a file.
 func conditions(profile study.Profile, photographs bool) (all []Condition) {
 	teachers, shares, levels := []int{1000, 100}, []float64{0.3, 3}, []float64{0.5}
 	compared := sccore.PatchConcentrations

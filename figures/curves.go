@@ -18,7 +18,7 @@ import (
 type Chart struct {
 	Title  string // Above the plots; may be empty.
 	Panels CurvesRow
-	Shared bool // The plots share their ranges, the label of y and the legend, which the first one gives.
+	Shared bool // The plots share their ranges, the label of y and the legend, which is that of the first one.
 }
 
 // CurvesRow is a [Chart] of plots that share nothing, such as loss and accuracy of the same run.
@@ -46,7 +46,7 @@ type Series struct {
 	Bars            Bars
 	Labels          []string // Beside the points; nil for none.
 	Look            int      // Colour, dash and marker, counted from 1; 0 for the place of the series.
-	Hollow          bool     // Markers are hollow, as for the paper's numbers.
+	Hollow          bool     // Markers are hollow, such as those of the paper's numbers.
 	Apart           bool     // No line joins the points.
 }
 

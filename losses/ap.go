@@ -103,7 +103,7 @@ func apLoss(precision, positives, p, q *Node) *Node {
 // is a ranking, and pairs of q ≥ Threshold are its positives.
 type FastAP struct {
 	Threshold float64 `json:"threshold" range:"(0,1]"` // Target scores from here on are positive.
-	Bins      int     `json:"bins" range:"[1,1000]"`   // Intervals of width Δ = 1/Bins between Bins + 1 centres. Memory for the pulses is Bins times that of the scores.
+	Bins      int     `json:"bins" range:"[1,1000]"`   // Intervals of width Δ = 1/Bins between Bins + 1 centres. The pulses take Bins times the memory of the scores.
 }
 
 // DefaultFastAP has the code's 10 bins. The source's positives are labels and need no threshold; 0.5 is ours, a cosine of 0.

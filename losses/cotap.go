@@ -25,7 +25,7 @@ import (
 // are within it and all weights agree to four digits; far beyond it, squares overflow.
 type CoTAP struct {
 	Threshold float64 `json:"tau1" range:"[-1e4,1]"`   // Pairs with q ≤ Threshold have no weight.
-	Margin    float64 `json:"tau2" range:"[1e-4,1e4]"` // By how much a pair should outrank those of lower q.
+	Margin    float64 `json:"tau2" range:"[1e-4,1e4]"` // By how much a pair should outrank pairs of lower q.
 }
 
 // DefaultCoTAP has the paper's hyperparameters ("Optimization strategy").

@@ -146,8 +146,8 @@ func DrawEach(
 // drawnImages is the number of images in a figure of predictions.
 const drawnImages = 6
 
-// Predictions segments n evenly spread test images with what a cell has left, that of the lowest seed of a row ("random", "second", "dino-s16") and a column.
-// It also returns the names of the classes. A row and column without records is an error.
+// Predictions segments n evenly spread test images with what a cell has left, that of the lowest seed of a row ("random", "second", "dino-s16") and a column. It also
+// returns the names of the classes. A row and column without records is an error.
 type Predictions func(r study.Results, b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error)
 
 // Drawn returns the figures of an experiment that segments: what models of rows, ours or of a table of the paper, make of test images, in each column with records. They

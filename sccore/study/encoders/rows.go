@@ -162,7 +162,7 @@ func (predict Predictions) Drawn(table string) func(study.Results, study.FigureS
 	}
 }
 
-// ByPlace compares columns, "dataset/head", or datasets: by the place of the dataset, and then by the place of the head.
+// ByPlace compares columns, "dataset/head", or datasets: by the places of the datasets, and then by those of the heads.
 func ByPlace(datasets, heads []string) func(a, b string) int {
 	place := func(column string) int {
 		dataset, head, _ := strings.Cut(column, "/")

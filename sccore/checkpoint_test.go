@@ -1,14 +1,18 @@
 package sccore_test
 
 import (
+	"errors"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -203,4 +207,53 @@ func TestDivergedRunNamesItsCheckpoint(t *testing.T) {
 		return
 	}
 	t.Error("the largest learning rate did not diverge")
+}
+
+// TestReadTarget: an encoder's target branch is that of the end of its training, with the projector of patches.
+func TestReadTarget(t *testing.T) {
+	b := testbackend.Go(t)
+	dir := t.TempDir()
+	encoderFile, end := filepath.Join(dir, "online.safetensors"), filepath.Join(dir, "final.safetensors")
+	if _, err := sccore.ReadTarget(encoderFile); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without the end of a training: %v", err)
+	}
+	trainer := tinyTrainer(t, b)
+	if err := trainer.Begin(3); err != nil {
+		t.Fatal(err)
+	}
+	if err := trainer.Save(end, ""); err != nil {
+		t.Fatal(err)
+	}
+	branch, err := sccore.ReadTarget(encoderFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer branch.Store.Finalize()
+	tokens := make([]float32, 3*branch.ViT.Dim)
+	for i := range tokens {
+		tokens[i] = float32(i%7) - 3
+	}
+	projected, err := branch.Project(b, tokens, 0)
+	if err != nil || len(projected) != 3*branch.PatchHead.OutDim {
+		t.Fatal(len(projected), err)
+	}
+	drawn := sccore.TargetBranch{ViT: branch.ViT, PatchHead: branch.PatchHead, Store: model.NewStore()}
+	defer drawn.Store.Finalize()
+	for seed := range uint64(2) {
+		other, err := drawn.Project(b, tokens, seed)
+		if err != nil || slices.Equal(other, projected) {
+			t.Errorf("a projector of the seed %d is the training's: %v", seed, err)
+		}
+		for i := range 3 {
+			for _, of := range [][]float32{projected, other} {
+				square := 0.0
+				for _, x := range of[i*branch.PatchHead.OutDim : (i+1)*branch.PatchHead.OutDim] {
+					square += float64(x) * float64(x)
+				}
+				if math.Abs(square-1) > 1e-5 {
+					t.Errorf("feature %d has the squared length %g", i, square)
+				}
+			}
+		}
+	}
 }

@@ -19,12 +19,12 @@ func Spread(n, most int) []int {
 	return places
 }
 
-// Pick returns the images at the given places, in their order. Its identity says which they are.
+// Pick returns the images at the given places, in their order. Its identity says how many, and whether they are spread evenly.
 func (p *ImageFolder) Pick(places []int) *ImageFolder {
 	if len(places) == p.Len() {
 		return p
 	}
-	return p.at(places, fmt.Sprintf("%d spread evenly of (%s)", len(places), p.Identity))
+	return p.at(places, identityOf(places, p.Len(), p.Identity))
 }
 
 // at returns the images at some places, under an identity of their own.
@@ -37,6 +37,15 @@ func (p *ImageFolder) at(places []int, identity string) *ImageFolder {
 	return &some
 }
 
+// identityOf identifies the images at some places of a set of n.
+func identityOf(places []int, n int, identity string) string {
+	how := ""
+	if slices.Equal(places, Spread(n, len(places))) {
+		how = " spread evenly"
+	}
+	return fmt.Sprintf("%d%s of (%s)", len(places), how, identity)
+}
+
 // HoldOut splits a folder in two: n of its images, evenly spread over the sorted paths and so over class folders, and the rest. n is between 1 and
 // Len − 1.
 func (p *ImageFolder) HoldOut(n int) (rest, held *ImageFolder) {
@@ -45,12 +54,12 @@ func (p *ImageFolder) HoldOut(n int) (rest, held *ImageFolder) {
 	return p.at(others, fmt.Sprintf("all but %d spread evenly of (%s)", n, p.Identity)), p.Pick(places)
 }
 
-// Pick returns the images at the given places, in their order. Its identity says which they are.
+// Pick returns the images at the given places, in their order. Its identity says how many, and whether they are spread evenly.
 func (s *Segmentation) Pick(places []int) *Segmentation {
 	if len(places) == s.Len() {
 		return s
 	}
-	return s.at(places, fmt.Sprintf("%d spread evenly of (%s)", len(places), s.Identity))
+	return s.at(places, identityOf(places, s.Len(), s.Identity))
 }
 
 // at returns the images at some places, under an identity of their own.

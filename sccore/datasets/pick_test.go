@@ -18,7 +18,7 @@ func TestSpread(t *testing.T) {
 
 func TestPick(t *testing.T) {
 	pictures := &ImageFolder{Name: "p", Identity: "all", files: []string{"a", "b", "c", "d"}}
-	if picked := pictures.Pick(Spread(4, 2)); picked.Len() != 2 || picked.File(0) != "a" || picked.File(1) != "c" || picked.Identity == "all" {
+	if picked := pictures.Pick(Spread(4, 2)); picked.Len() != 2 || picked.File(0) != "a" || picked.File(1) != "c" || picked.Identity != "2 spread evenly of (all)" {
 		t.Errorf("picked %+v", picked)
 	}
 	if pictures.Pick(Spread(4, 0)) != pictures {
@@ -26,7 +26,7 @@ func TestPick(t *testing.T) {
 	}
 	segmented := NewSegmentation("s", nil, "all", 3, func(i int) (*SegmentedImage, error) { return &SegmentedImage{Height: i}, nil })
 	picked := segmented.Pick([]int{2})
-	if a, err := picked.Read(0); err != nil || a.Height != 2 || picked.Len() != 1 || picked.Identity == "all" {
+	if a, err := picked.Read(0); err != nil || a.Height != 2 || picked.Len() != 1 || picked.Identity != "1 of (all)" {
 		t.Errorf("picked %+v, %v", a, err)
 	}
 }

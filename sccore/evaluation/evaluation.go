@@ -38,6 +38,7 @@ type Encoder struct {
 	Seed     uint64                                 // Draws all that an evaluation draws at random, but the images.
 	Progress func(done, all int, what, note string) // Told how far a measurement of many parts, such as "videos", is. Optional.
 	Owned    *model.Store                           // Its weights, which Close frees; nil if they are the caller's.
+	File     string                                 // The file of its weights; empty for those that are in none.
 }
 
 // NewEncoder returns an encoder of weights at the root of a store, which becomes its own. It encodes batch images at a time.
@@ -60,6 +61,7 @@ func OpenEncoder(b compute.Backend, read *weights.Import, batch int, seed uint64
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", read.File, err)
 	}
+	e.File = read.File
 	return e, nil
 }
 

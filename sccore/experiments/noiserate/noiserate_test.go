@@ -20,15 +20,17 @@ func TestNoiseRateRecordsTableAndFigure(t *testing.T) {
 		if err := Study.Run(context.Background(), b, options); err != nil {
 			t.Fatal(err)
 		}
-		values := studytest.ValuesByCell(t, options.Out, Name)
-		for _, cell := range []string{"synthetic/random/seed0", "synthetic/random/seed1", "synthetic/random/seed2"} {
-			if value := values[cell]; value <= 0 || value > 100 {
-				t.Errorf("%s: positive rate %g", cell, value)
+		records := studytest.Records(t, options.Out, Name)
+		if len(records) != 6 {
+			t.Errorf("%d records, want those of tokens and of projected features of 3 seeds", len(records))
+		}
+		for _, r := range records {
+			if r.Value <= 0 || r.Value > 100 || !strings.Contains(r.Protocol, "its projector has random weights") {
+				t.Errorf("%s, %s: positive rate %g, %s", r.Cell, r.Column, r.Value, r.Protocol)
 			}
 		}
-		records := studytest.Records(t, options.Out, Name)
 		tables, err := Study.Experiment().Tables(records, study.Smoke)
-		if err != nil || len(tables) != 1 || len(tables[0].Rows) != 1 || len(tables[0].Rows[0].Cells[1].Ours) != 3 {
+		if err != nil || len(tables) != 2 || len(tables[0].Rows) != 1 || len(tables[1].Rows[0].Cells[1].Ours) != 3 {
 			t.Errorf("%d tables, %+v, %v", len(tables), tables, err)
 		}
 		results, err := Study.Load(study.Options{Out: options.Out, Profile: study.Smoke})
@@ -52,25 +54,27 @@ func TestNoiseRateRecordsTableAndFigure(t *testing.T) {
 	})
 }
 
-// TestMeasure: C20 is the trend before, C21 the gain of the top decile.
+// TestMeasure: C20 is the slope beside that of random weights, C21 the gain of the top decile, both of projected features.
 func TestMeasure(t *testing.T) {
 	var records []study.Record
 	for seed := range 3 {
-		for i, row := range []string{"first", "second"} {
-			records = append(records, study.Record{
-				Cell: "synthetic/" + row, Row: row, Column: "synthetic scenes", Seed: seed, Profile: study.Quick, Value: 60 + 5*float64(i) + float64(seed),
-				Config: study.EncodeConfig(Config{}), Details: map[string]float64{evaluation.DetailTrend: 0.5 + float64(i)},
-			})
+		for i, row := range []string{"random", "first", "second"} {
+			for k, column := range []string{"synthetic scenes", "synthetic scenes/projected"} {
+				records = append(records, study.Record{
+					Cell: "synthetic/" + row, Row: row, Column: column, Seed: seed, Profile: study.Quick, Value: 60 + float64(5*i*(k+1)+seed),
+					Config: study.EncodeConfig(Config{}), Details: map[string]float64{evaluation.DetailSlope: 0.5 + float64(i+k*i)},
+				})
+			}
 		}
 	}
 	results, err := Study.Results(records, study.Quick)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := results.Evidence("", studytest.Claim("C20", ""))[0].Values; len(got) != 3 || got[0] != 0.5 {
+	if got := results.Evidence("", studytest.Claim("C20", ""))[0].Values; len(got) != 3 || got[0] != 2 {
 		t.Errorf("C20: %v", got)
 	}
-	if got := results.Evidence("", studytest.Claim("C21", ""))[0].Values; len(got) != 3 || got[2] != 5 {
+	if got := results.Evidence("", studytest.Claim("C21", ""))[0].Values; len(got) != 3 || got[2] != 10 {
 		t.Errorf("C21: %v", got)
 	}
 }

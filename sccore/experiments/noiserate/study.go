@@ -2,12 +2,14 @@
 // with the method?
 //
 // In go annotated images, COCOStuff-27, PASCAL VOC or synthetic scenes, and the encoders of package encoders. Out come records of the positive rate by
-// similarity, a table, the figure and the claims C20 and C21.
+// similarity of patch tokens and, in columns of their own, of projected features of the target branch; tables, the figures and the claims C20 and C21, which are
+// about projected features.
 package noiserate
 
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
@@ -43,10 +45,16 @@ var Study = encoders.Experiment[Config]{
 	})},
 	Sources:    encoders.Sources[evaluation.Data]{Needed: "COCO or PASCAL VOC", None: "none of COCO and PASCAL VOC is", Names: []string{"coco", "voc2012"}},
 	Evaluation: func(c Config) evaluation.Evaluation { return c.NoiseRate },
-	Group:      "sample.",
-	Tables:     tables,
-	Figures:    drawn,
+	Columns: func(d evaluation.Data, _ study.Cell[Config]) []string {
+		return []string{d.Title(), d.Title() + projected}
+	},
+	Group:   "sample.",
+	Tables:  tables,
+	Figures: drawn,
 }.Spec()
+
+// projected ends the columns of projected features.
+const projected = "/projected"
 
 // profile is the configuration of a profile with a sample.
 func profile(s evaluation.PatchSample) Config {
@@ -56,10 +64,16 @@ func profile(s evaluation.PatchSample) Config {
 // tables returns a table of each dataset with records.
 func tables(results study.Results) (tables []figures.Table) {
 	for _, column := range results.Columns() {
-		table := encoders.Alone("Positive rate on "+column,
-			"Share of pairs of patches of different images that have one class: of the tenth of pairs with the highest cosine, and of all pairs, with and without patches of background. The paper "+
-				"has it as Fig. noise_rate alone.",
-			encoders.AllRows(results, "main", column), encoders.Details([]string{column}, "top decile", "top decile", evaluation.DetailAllPairs, evaluation.DetailObjects, evaluation.DetailObjectPairs)...)
+		data, is := strings.CutSuffix(column, projected)
+		of := "by the cosine of patch tokens of the backbone."
+		if is {
+			of = "by the cosine of projected features of the target branch, which S_t compares. A branch without a training's projector has one with random weights, as the method begins."
+		}
+		table := encoders.Alone("Positive rate on "+data+map[bool]string{true: ", projected features"}[is],
+			"Share of pairs of patches of different images that have one class, "+of+" Of the tenth of pairs with the highest cosine, of all pairs, with and without patches of background, and its slope, in "+
+				"points from one tenth of the pairs to the next. The paper has it as Fig. noise_rate alone.",
+			encoders.AllRows(results, "main", column),
+			encoders.Details([]string{column}, "top decile", "top decile", evaluation.DetailAllPairs, evaluation.DetailObjects, evaluation.DetailObjectPairs, evaluation.DetailSlope)...)
 		tables = append(tables, table.Of(results))
 	}
 	return tables
@@ -106,6 +120,6 @@ func Figure(r study.Results, column string) (figures.CurvesRow, error) {
 func drawn(results study.Results, _ study.FigureSources, all *study.Drawn) {
 	for _, column := range results.Columns() {
 		figure, err := Figure(results, column)
-		all.Add(figure, err, "Share of pairs of patches of one class by their similarity, and by its rank: Fig. noise_rate.", "noise-rate", column)
+		all.Add(figure, err, "Share of pairs of patches of one class by their similarity, and by its rank: Fig. noise_rate of "+column+".", "noise-rate", strings.ReplaceAll(column, "/", "-"))
 	}
 }

@@ -78,7 +78,11 @@ func (e Encoder) Open(b compute.Backend, seed int) (*evaluation.Encoder, error) 
 	if err != nil {
 		return nil, err
 	}
-	return evaluation.NewEncoder(b, vit, store, evaluation.EncodeBatch, uint64(seed))
+	opened, err := evaluation.NewEncoder(b, vit, store, evaluation.EncodeBatch, uint64(seed))
+	if err == nil {
+		opened.File = e.Weights
+	}
+	return opened, err
 }
 
 // Describe names an encoder as the notes of a table do, and says where it computes in half precision.

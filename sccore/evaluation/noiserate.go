@@ -1,0 +1,189 @@
+package evaluation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/analysis/dispersion"
+	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/settings"
+	"gonum.org/v1/gonum/stat"
+)
+
+// NoiseRate measures how often similar patches of different images share their class: the positive rate of the tenth of pairs with the highest cosine
+// (paper, Fig. noise_rate), of the encoder's patch tokens, and of the projected features of the target branch, which are what S_t compares. Nothing is trained; the seed draws the images and patches, the
+// same ones for each encoder.
+type NoiseRate struct {
+	testImages
+	Sample PatchSample `json:"sample"`
+	Bins   int         `json:"bins" range:"[2,200]"` // Bins of equal width over similarities from −1 to 1, for the figure.
+}
+
+// maxPatches bounds the pairs: of as many patches there are half a billion.
+const maxPatches = 1 << 15
+
+// Rules returns an error for more pairs than can be counted.
+func (n NoiseRate) Rules() error {
+	return cmp.Or(
+		settings.Between("sample.images", n.Sample.Images, 2, maxPatches),
+		settings.Between("sample.per_image", n.Sample.PerImage, 1, maxPatches/max(n.Sample.Images, 1)),
+	)
+}
+
+// Protocol describes the evaluation in one line.
+func (n NoiseRate) Protocol() string {
+	return fmt.Sprintf("share of pairs of patches of different images that have one class, among the tenth with the highest cosine of patch tokens, and of features that the target branch projects; %d patches of each image of %d px",
+		n.Sample.PerImage, n.Sample.Size)
+}
+
+// How pairs are grouped by rank.
+const (
+	fineBins = 4000 // Bins that deciles are merged from.
+	Deciles  = 10   // Groups of equally many pairs by rank; the last is the top decile.
+)
+
+// Names of details.
+const (
+	DetailTrend    = "trend"         // Rank correlation of the positive rate with similarity, over the deciles.
+	DetailAllPairs = "all pairs"     // The positive rate of all pairs, %.
+	detailPairs    = "million pairs" // How many there are.
+	DetailSlope    = "slope"         // Of the positive rate over the deciles, in points per decile.
+
+	// The positive rates of the top decile and of all pairs, and the slope, without patches of background.
+	DetailObjects     = "objects top decile"
+	DetailObjectPairs = "objects all pairs"
+	detailObjectSlope = "objects slope"
+)
+
+// BinRate names the detail of a bin's positive rate in %, which is missing without pairs.
+func BinRate(bin int) string { return fmt.Sprintf("bin %d rate", bin) }
+
+// BinPairs names the detail of a bin's share of the pairs in %.
+func BinPairs(bin int) string { return fmt.Sprintf("bin %d pairs", bin) }
+
+// DecileRate names the detail of the positive rate of a tenth of the pairs by similarity, in %.
+func DecileRate(decile int) string { return fmt.Sprintf("decile %d rate", decile+1) }
+
+// Open opens test images, of which each seed draws its own.
+func (n NoiseRate) Open(s Source) (Data, error) {
+	d, err := s.Segmentation(datasets.Test)
+	if most := n.Sample.Images; err == nil && most > 0 && most < d.Test.Len() {
+		d.ID = fmt.Sprintf("%d drawn by the seed of (%s)", most, d.ID)
+	}
+	return d, err
+}
+
+// Measure measures the positive rate of the top decile, with that of bins and deciles as details, of patch tokens and of projected features.
+func (n NoiseRate) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
+	set := d.Test
+	if most := n.Sample.Images; most > 0 && most < set.Len() {
+		places := rand.New(rand.NewPCG(e.Seed, uint64(most))).Perm(set.Len())[:most]
+		slices.Sort(places)
+		set = set.Pick(places)
+	}
+	of := func(drawn SampledPatches, name, metric string) error {
+		top, details, err := rates(drawn.Dispersion(false), n.Bins)
+		if err == nil && set.Classes[0] == "background" {
+			// Without an object in two images there are no such rates.
+			if objects, without, err := rates(drawn.Dispersion(true), n.Bins); err == nil {
+				details[DetailObjects], details[DetailObjectPairs], details[detailObjectSlope] = objects, without[DetailAllPairs], without[DetailSlope]
+			}
+		}
+		r.Numbers = append(r.Numbers, Number{Name: name, Metric: metric, Unit: "%", Value: top, Details: details})
+		return err
+	}
+	tokens, err := n.Sample.Draw(ctx, e.FeatureExtractor, set, e.Seed)
+	if err == nil {
+		err = of(tokens, "top_decile", "positive rate of the top decile")
+	}
+	if err != nil {
+		return r, err
+	}
+	projected, said, err := n.projected(ctx, e, set, tokens)
+	if err == nil {
+		err = of(projected, "projected_top_decile", "positive rate of the top decile, projected")
+	}
+	r.Protocol = n.Protocol() + "; " + said
+	return r, err
+}
+
+// projected projects the patches with the target branch of the training that the encoder's file is of, and says so. An encoder without one is its own target branch,
+// whose projector the seed draws, as the method begins: tokens are its patches.
+func (n NoiseRate) projected(ctx context.Context, e *Encoder, set *datasets.Segmentation, tokens SampledPatches) (of SampledPatches, said string, err error) {
+	branch, err := sccore.ReadTarget(e.File)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		branch, said, of = sccore.TargetBranch{ViT: e.ViT, PatchHead: heads.DefaultProjector(), Store: model.NewStore()}, "its projector has random weights", tokens
+	case err != nil:
+		return of, "", err
+	default:
+		said = "its projector is the training's"
+		frozen, err := NewFeatureExtractor(e.backend, branch.ViT, branch.Store, sccore.TargetEncoder, e.batch)
+		if err != nil {
+			return of, "", err
+		}
+		defer frozen.Close()
+		frozen.Preprocessing, frozen.Skipped = e.Preprocessing, e.Skipped
+		if of, err = n.Sample.Draw(ctx, frozen, set, e.Seed); err != nil {
+			return of, "", err
+		}
+	}
+	defer branch.Store.Finalize()
+	of.Dim = branch.PatchHead.OutDim
+	of.Features, err = branch.Project(e.backend, of.Features, e.Seed)
+	return of, said, err
+}
+
+// rates measures the positive rate of the top decile in % and the details of a record.
+func rates(patches dispersion.Patches, bins int) (top float64, details map[string]float64, err error) {
+	_, shown, err := patches.Measure(bins)
+	if err != nil {
+		return 0, nil, err
+	}
+	_, fine, err := patches.Measure(fineBins)
+	if err != nil {
+		return 0, nil, err
+	}
+	deciles, err := dispersion.ByRank(fine, Deciles)
+	if err != nil {
+		return 0, nil, err
+	}
+	whole, err := dispersion.ByRank(fine, 1)
+	if err != nil {
+		return 0, nil, err
+	}
+	if whole[0].Pairs == 0 {
+		return 0, nil, fmt.Errorf("no pairs of annotated patches of different images")
+	}
+	trend, err := dispersion.Trend(deciles)
+	if err != nil {
+		return 0, nil, err
+	}
+	details = map[string]float64{DetailAllPairs: 100 * whole[0].Rate, detailPairs: float64(whole[0].Pairs) / 1e6}
+	if !math.IsNaN(trend) {
+		details[DetailTrend] = trend
+	}
+	for i, b := range shown {
+		if details[BinPairs(i)] = 100 * float64(b.Pairs) / float64(whole[0].Pairs); b.Pairs > 0 {
+			details[BinRate(i)] = 100 * b.Rate
+		}
+	}
+	var places, of []float64
+	for i, g := range deciles {
+		details[DecileRate(i)] = 100 * g.Rate
+		places, of = append(places, float64(i)), append(of, 100*g.Rate)
+	}
+	if _, slope := stat.LinearRegression(places, of, nil, false); !math.IsNaN(slope) {
+		details[DetailSlope] = slope
+	}
+	return 100 * deciles[Deciles-1].Rate, details, nil
+}

@@ -1,0 +1,97 @@
+package sccore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/safetensors"
+	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/train"
+)
+
+// TargetBranch is the frozen branch that S_t comes from: an encoder, and the projector of its patch tokens.
+type TargetBranch struct {
+	ViT       encoder.ViT
+	PatchHead heads.Projector
+	// Store has the weights of both, those of the encoder in the scope TargetEncoder. Without those of the projector, [TargetBranch.Project] draws them.
+	Store *model.Store
+}
+
+// TargetEncoder is the scope of the encoder in the store of a [TargetBranch].
+const TargetEncoder = "/" + targetScope + "/" + encoderScope
+
+// ReadTarget reads the target branch of a training from a checkpoint, or from the end of the training, final.safetensors, for one of its encoders,
+// online.safetensors or target.safetensors, in the same folder. The error is an [fs.ErrNotExist] if there is no such branch; the path may be empty.
+func ReadTarget(path string) (b TargetBranch, err error) {
+	if slices.Contains([]string{"online.safetensors", "target.safetensors"}, filepath.Base(path)) {
+		path = filepath.Join(filepath.Dir(path), "final.safetensors")
+	}
+	absent := fmt.Errorf("%s: no target branch: %w", path, fs.ErrNotExist)
+	if _, err := os.Stat(path); err != nil {
+		return b, errors.Join(absent, err)
+	}
+	config, ok, err := configOf(path)
+	if err != nil || !ok {
+		return b, errors.Join(absent, err)
+	}
+	named, _, err := safetensors.Read(path)
+	if err != nil {
+		return b, err
+	}
+	if named["/"+targetScope+"/"+patchHeadScope+"/layer1/weight"] == nil { // A run without losses of patches, or of another method.
+		return b, absent
+	}
+	if err := settings.Check(config); err != nil {
+		return b, fmt.Errorf("%s: configuration of the run: %w", path, err)
+	}
+	b = TargetBranch{ViT: config.vit(), PatchHead: config.PatchHead, Store: model.NewStore()}
+	b.ViT.ComputeDType = dtypes.InvalidDType
+	for name, value := range named {
+		if strings.HasPrefix(name, "/"+targetScope+"/") && err == nil {
+			_, err = b.Store.CreateVariable(name, value)
+		}
+	}
+	return b, err
+}
+
+// Project maps patch tokens, [N, ViT.Dim], to the projected features that S_t compares, [N, PatchHead.OutDim], of length 1. The seed draws the weights of a
+// projector that has none, as they are when a training begins.
+func (b TargetBranch) Project(engine compute.Backend, tokens []float32, seed uint64) ([]float32, error) {
+	rows := tensors.FromFlatDataAndDimensions(tokens, len(tokens)/b.ViT.Dim, b.ViT.Dim)
+	defer rows.FinalizeAll()
+	trained := b.Store.GetVariable("/"+targetScope+"/"+patchHeadScope+"/layer1/weight") != nil
+	exec, err := model.NewExec(engine, b.Store, func(scope *model.Scope, tokens *Node) *Node {
+		return b.PatchHead.Project(scope.At(targetScope).At(patchHeadScope), tokens)
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer exec.Finalize()
+	if !trained { // Compiling creates the variables.
+		if _, err := exec.Compile(shapes.Make(dtypes.Float32, rows.Shape().Dimensions...)); err != nil {
+			return nil, err
+		}
+		if err := train.Initialize(b.Store, seed); err != nil {
+			return nil, err
+		}
+	}
+	out, err := exec.Call(rows)
+	if err != nil {
+		return nil, err
+	}
+	defer out[0].FinalizeAll()
+	return tensors.CopyFlatData[float32](out[0])
+}

@@ -104,23 +104,34 @@ func (s Segmented) colour(class uint8) color.RGBA {
 
 // SegmentationGrid shows predictions below images and truth, one column an image, with a legend of the classes that occur in the first one's colours.
 func SegmentationGrid(title string, predictions []Segmented, classes []string) ImageGrid {
+	return ComparedSegmentations(title, []string{"prediction"}, [][]Segmented{predictions}, classes)
+}
+
+// ComparedSegmentations is [SegmentationGrid] with a row for each of several models, which names call and which predict classes of the same images.
+func ComparedSegmentations(title string, names []string, models [][]Segmented, classes []string) ImageGrid {
 	const side = 168 // The longer side of a picture.
-	sheet := ImageGrid{Title: title, RowLabels: []string{"image", "truth", "prediction"}, Images: make([][]image.Image, 3), Scale: 1}
+	sheet := ImageGrid{Title: title, RowLabels: append([]string{"image", "truth"}, names...), Images: make([][]image.Image, 2+len(names)), Scale: 1}
 	occurs := map[uint8]bool{}
-	for _, p := range predictions {
+	draw := func(row int, p Segmented, classes []uint8) {
+		drawn := painted(p.Image.Width, p.Image.Height, func(x, y int) color.RGBA {
+			class := classes[y*p.Image.Width+x]
+			occurs[class] = true
+			return p.colour(class)
+		})
+		sheet.Images[row] = append(sheet.Images[row], Fitted(drawn, side, false))
+	}
+	for _, p := range models[0] {
 		sheet.Images[0] = append(sheet.Images[0], Fitted(p.Image.Image(), side, true))
-		for i, classes := range [][]uint8{p.Image.Mask, p.Predicted} {
-			width := p.Image.Width
-			drawn := painted(width, p.Image.Height, func(x, y int) color.RGBA {
-				occurs[classes[y*width+x]] = true
-				return p.colour(classes[y*width+x])
-			})
-			sheet.Images[1+i] = append(sheet.Images[1+i], Fitted(drawn, side, false))
+		draw(1, p, p.Image.Mask)
+	}
+	for i, predictions := range models {
+		for _, p := range predictions {
+			draw(2+i, p, p.Predicted)
 		}
 	}
 	for class, name := range classes {
 		if occurs[uint8(class)] {
-			sheet.Legend = append(sheet.Legend, ColourName{Colour: predictions[0].colour(uint8(class)), Name: name})
+			sheet.Legend = append(sheet.Legend, ColourName{Colour: models[0][0].colour(uint8(class)), Name: name})
 		}
 	}
 	if occurs[datasets.Ignore] {

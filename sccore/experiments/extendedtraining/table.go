@@ -7,6 +7,7 @@ import (
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/recipe/maintable"
+	"github.com/semcon/semcon/sccore/selfdistillation"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -40,12 +41,15 @@ func columns(r study.Results, kinds []string) (columns []string) {
 	return columns
 }
 
-// table returns a table without rows.
-func table(r study.Results, title, caption, head string, kinds []string) study.Table {
+// table returns a table without rows. Only the full profile measures what the figure of a label shows.
+func table(r study.Results, label, title, caption, head string, kinds []string) study.Table {
 	switch {
+	case r.Profile == study.Full:
+		title = label + strings.TrimPrefix(title, "Longer training")
+		caption += " As in the figure, FCN is the mIoU of an FCN on frozen features, and J&F that of masks propagated through videos."
 	case r.Kind == figures.Real:
 		title += " on images"
-	case r.Profile != study.Full:
+	default:
 		title += ", ours on synthetic images"
 	}
 	return study.Table{Title: title, Caption: caption + common, Unit: "%", RowHeads: []figures.RowHead{{Name: head}}, Columns: study.Columns(columns(r, kinds)...)}
@@ -61,11 +65,13 @@ func tables(r study.Results) []figures.Table {
 	for _, baseline := range baselines(r) {
 		if records := r.Of(rowMixture, columnOf(baseline, anyColumn(r, baseline))); len(records) > 0 && strings.Contains(records[0].Protocol, newHeads) {
 			heads += " The file of " + titles[baseline] + " is of an encoder, so that its own loss begins with new heads, centres and queues, which favours the method."
+		} else if len(records) > 0 && baseline == selfdistillation.Mugs && r.Profile == study.Full {
+			heads += " Mugs's queues and memories begin anew: its file has none."
 		}
 	}
-	gains := table(r, "Fig. longer_training", "Gain over the initial model, in points: linear segmentation and linear classification of frozen features.", "arm", ofFigure)
-	values := table(r, "Fig. longer_training_full", "Linear segmentation, linear classification and k-NN classification of frozen features.", "arm", ofFullFigure)
-	compared := table(r, "Fig. longer_training, arms compared", "Differences of arms, paired by seed, with the 95 % interval of mIoU over seeds, each seed the mean of its baselines.", "difference", ofFigure)
+	gains := table(r, "Fig. longer_training", "Longer training", "Gain over the initial model, in points: linear segmentation and linear classification of frozen features.", "arm", ofFigure)
+	values := table(r, "Fig. longer_training_full", "Longer training, all measures", "Linear segmentation, linear classification and k-NN classification of frozen features.", "arm", ofFullFigure)
+	compared := table(r, "Fig. longer_training", "Longer training, arms compared", "Differences of arms, paired by seed, with the 95 % interval of mIoU over seeds, each seed the mean of its baselines.", "difference", ofFigure)
 	for i, row := range rows {
 		if i > 0 {
 			gains.Rows = append(gains.Rows, study.Row{Key: row, Minus: rowStart, Heads: []string{titles[row]}})

@@ -150,16 +150,51 @@ const drawnImages = 6
 // returns the names of the classes. A row and column without records is an error.
 type Predictions func(r study.Results, b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error)
 
-// Drawn returns the figures of an experiment that segments: what models of rows, ours or of a table of the paper, make of test images, in each column with records. They
-// need a backend.
+// Drawn returns the figures of an experiment that segments: what models of rows, ours or of a table of the paper, make of test images, in each column with records, and all of a
+// column but random weights beside each other, as Fig. vis_seg has DINO, Leopart and the method, and the second half of Fig. over-disp alignment and CoTAP. They need a backend.
 func (predict Predictions) Drawn(table string) func(study.Results, study.FigureSources, *study.Drawn) {
 	return func(results study.Results, from study.FigureSources, all *study.Drawn) {
-		DrawEach(results, from, all, table, "segmentation", "Test images, their classes, and what TITLE predicts.", results.Columns(),
-			func(column string) string { return column }, func(row, column, title string) (figures.Figure, error) {
+		same := func(column string) string { return column }
+		DrawEach(results, from, all, table, "segmentation", "Test images, their classes, and what TITLE predicts.", results.Columns(), same,
+			func(row, column, title string) (figures.Figure, error) {
 				predictions, classes, err := predict(results, from.Backend, from.Data, from.Out, row, column, drawnImages)
 				return figures.SegmentationGrid(title, predictions, classes), err
 			})
+		for _, column := range results.Columns() {
+			figure, rows, err := predict.compared(results, from, table, column)
+			if len(rows) > 1 {
+				title := ""
+				if strings.HasSuffix(column, "/FCN") && slices.Contains(rows, "dino-s16") && slices.Contains(rows, "leopart-s16") && slices.Contains(rows, "dino+ours-s16") {
+					title = " (Fig. vis_seg)"
+				}
+				figure.Title = column + title
+				all.Add(figure, err, "Test images of "+column+", their classes, and what "+strings.Join(rows, ", ")+" predict"+title+".", "segmentation", strings.ReplaceAll(column, "/", "-"), "compared")
+			}
+		}
 	}
+}
+
+// compared draws what the models of all rows of a column but random weights predict, and returns the rows.
+func (predict Predictions) compared(results study.Results, from study.FigureSources, table, column string) (sheet figures.ImageGrid, rows []string, err error) {
+	for _, row := range AllRows(results, table, column) {
+		if from.Backend != nil && row.Key != Random {
+			rows = append(rows, row.Key)
+		}
+	}
+	var names, classes []string
+	var models [][]figures.Segmented
+	for _, row := range rows {
+		if len(rows) < 2 || err != nil {
+			break
+		}
+		var predictions []figures.Segmented
+		predictions, classes, err = predict(results, from.Backend, from.Data, from.Out, row, column, drawnImages)
+		names, models = append(names, Title(row)), append(models, predictions)
+	}
+	if len(models) == 0 || err != nil {
+		return sheet, rows, err
+	}
+	return figures.ComparedSegmentations("", names, models, classes), rows, nil
 }
 
 // ByPlace compares columns, "dataset/head", or datasets: by the places of the datasets, and then by those of the heads.

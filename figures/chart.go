@@ -131,11 +131,46 @@ func (p *panel) spread(s Series, l look, shift float64) {
 
 // label writes the labels of a series beside its points.
 func (p *panel) label(s Series) {
-	style := []draw.TextStyle{sans(textSize, true, draw.XLeft, draw.YBottom)}
+	var labels plotter.XYLabels
 	for i, label := range s.Labels {
 		if at := (plotter.XY{X: s.X[i], Y: s.Y[i]}); !notFinite(at) {
-			p.Add(&plotter.Labels{XYs: plotter.XYs{at}, Labels: []string{label}, TextStyle: style, Offset: vg.Point{X: vg.Points(6), Y: vg.Points(4)}})
+			labels.XYs, labels.Labels = append(labels.XYs, at), append(labels.Labels, label)
 		}
+	}
+	p.Add(pointLabels(labels))
+}
+
+// pointLabels are labels beside points, each where it covers least of the points and of the labels before it.
+type pointLabels plotter.XYLabels
+
+// Plot implements plot.Plotter.
+func (l pointLabels) Plot(c draw.Canvas, p *plot.Plot) {
+	const radius = 5
+	toX, toY := p.Transforms(&c)
+	style := sans(textSize, true, draw.XLeft, draw.YBottom)
+	var taken []vg.Rectangle
+	for _, at := range l.XYs {
+		x, y := toX(at.X), toY(at.Y)
+		taken = append(taken, vg.Rectangle{Min: vg.Point{X: x - radius, Y: y - radius}, Max: vg.Point{X: x + radius, Y: y + radius}})
+	}
+	for i, label := range l.Labels {
+		w, h := style.Width(label), style.Height(label)
+		var best vg.Rectangle
+		least := vg.Length(math.Inf(1))
+		for _, shift := range []vg.Point{{X: 6, Y: 4}, {X: 6, Y: -4 - h}, {X: -6 - w, Y: 4}, {X: -6 - w, Y: -4 - h}, {X: 16, Y: -h / 2}, {X: -16 - w, Y: -h / 2}} {
+			low := vg.Point{X: toX(l.XYs[i].X) + shift.X, Y: toY(l.XYs[i].Y) + shift.Y}
+			box := vg.Rectangle{Min: low, Max: vg.Point{X: low.X + w, Y: low.Y + h}}
+			covered := vg.Length(0)
+			for _, other := range taken {
+				wide, high := min(box.Max.X, other.Max.X)-max(box.Min.X, other.Min.X), min(box.Max.Y, other.Max.Y)-max(box.Min.Y, other.Min.Y)
+				covered += max(wide, 0) * max(high, 0)
+			}
+			if covered < least {
+				best, least = box, covered
+			}
+		}
+		c.FillText(style, best.Min, label)
+		taken = append(taken, best)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 type Chart struct {
 	Title  string // Above the plots; may be empty.
 	Panels CurvesRow
-	Shared bool // The plots share their ranges, the label of y and the legend, which is that of the first one.
+	Shared bool // The plots share their ranges, the label of y and the legend.
 }
 
 // CurvesRow is a [Chart] of plots that share nothing, such as loss and accuracy of the same run.
@@ -39,7 +39,7 @@ type Curves struct {
 
 // Series is one curve: y[i] at x[i]. If one of them is NaN or infinite, the curve has a gap.
 type Series struct {
-	Name string // In the legend; empty leaves it out.
+	Name string // In the legend; empty leaves it out, as does a series without a point.
 	X, Y []float64
 	// Values are the numbers behind each point, one per seed, instead of Y, which is their mean. XValues are the same for X, of the same seeds.
 	Values, XValues [][]float64
@@ -47,6 +47,7 @@ type Series struct {
 	Labels          []string // Beside the points; nil for none.
 	Look            int      // Colour, dash and marker, counted from 1; 0 for the place of the series.
 	Hollow          bool     // Markers are hollow, such as those of the paper's numbers.
+	Grey            bool     // Without colour, such as the paper's numbers on another dataset.
 	Apart           bool     // No line joins the points.
 }
 
@@ -122,12 +123,15 @@ func (f Chart) sheet() (sheet, error) {
 		tall = max(tall, p.named(curves.Names, width/vg.Length(len(f.Panels)+1)))
 		xs.add(p.xs.low, p.xs.high)
 		ys.add(p.ys.low, p.ys.high)
-		if f.Shared && i == 0 {
-			c.legend = p.legend
-		} else if f.Shared {
+		if f.Shared && i > 0 {
 			p.Y.Label.Text = ""
 		}
 		if f.Shared {
+			for _, entry := range p.legend {
+				if !slices.ContainsFunc(c.legend, func(e legendEntry) bool { return e.name == entry.name }) {
+					c.legend = append(c.legend, entry)
+				}
+			}
 			p.legend = nil
 		}
 		c.panels = append(c.panels, p)
@@ -202,10 +206,13 @@ func (f Curves) panel() (*panel, error) {
 		}
 		l := look(cmp.Or(s.Look, i+1) - 1)
 		line, marker := l.line(1.6), l.marker(s.Hollow)
+		if s.Grey {
+			line.Color, marker.Color = grey, grey
+		}
 		if f.Points || s.Apart {
 			line.Width = 0
 		}
-		if s.Name != "" {
+		if s.Name != "" && len(parts) > 0 {
 			p.legend = append(p.legend, legendEntry{s.Name, line, marker})
 		}
 		p.spread(s, l, shift)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/janpfeifer/must"
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/internal/spelling"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/fetch"
@@ -40,7 +42,12 @@ func dataVerb() *cobra.Command {
 	for _, d := range fetch.Table {
 		known = append(known, d.Key)
 	}
-	complete(c, "", append([]string{"fetch"}, known...)...)
+	c.ValidArgsFunction = func(_ *cobra.Command, names []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(names) == 0 {
+			return []string{"fetch"}, cobra.ShellCompDirectiveNoFileComp
+		}
+		return known, cobra.ShellCompDirectiveNoFileComp
+	}
 	c.RunE = func(c *cobra.Command, names []string) error {
 		switch {
 		case len(names) == 0 && *lacking == "":
@@ -68,7 +75,7 @@ func dataVerb() *cobra.Command {
 		}
 		for _, name := range names {
 			if !slices.Contains(known, name) {
-				return usagef("cannot fetch dataset %q, only %s", name, strings.Join(known, ", "))
+				return usagef("cannot fetch dataset %q%s there are %s", name, cmp.Or(spelling.DidYouMean(name, known), ";"), strings.Join(known, ", "))
 			}
 		}
 		return fetchDatasets(c.Context(), names, folder, *from)
@@ -192,7 +199,7 @@ func listVerb() *cobra.Command {
 		Use: "list [EXPERIMENT...]", Short: "show the engine, the data that are there, and the experiments: what each reproduces, its data, its cost",
 		Example: "semcon list --data data\nsemcon list pretrain ablation\nsemcon list --long",
 	}
-	completeExperiments(c, true)
+	completeExperiments(c)
 	var data string
 	dataFlag(c, &data)
 	format := formatFlag(c)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/janpfeifer/must"
+	"github.com/semcon/semcon/internal/spelling"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/metrics"
@@ -25,14 +26,9 @@ func evaluateVerb() *cobra.Command {
 		Use: "evaluate NAME", Short: "evaluate weights: k-NN and linear classification, segmentation, video, classes of patches, overclustering, keypoints, objects and more; " +
 			"or COCO's detections",
 		Example: "semcon evaluate in-context --weights dino_deitsmall16_pretrain.pth --data data --memory 1024,102400\n" +
-			"semcon evaluate linear --weights runs/photos/encoder.safetensors --data data --dataset camvid\n" +
 			"semcon evaluate patches --weights runs/photos/encoder.safetensors --data data --classes background,cat,dog,person\n" +
-			"semcon evaluate overclustering --weights runs/photos/encoder.safetensors --data data --clusters 300\n" +
 			"semcon evaluate knn --weights dino_deitsmall16_pretrain.pth --data data --set k=10\n" +
 			"semcon evaluate linear-probe photos --weights runs/photos/encoder.safetensors\n" +
-			"semcon evaluate video --weights dino_deitsmall16_pretrain.pth --data data --images 5\n" +
-			"semcon evaluate spair --weights dino_deitsmall16_pretrain.pth --data data --size 448\n" +
-			"semcon evaluate lost --weights dino_deitsmall16_pretrain.pth --data data\n" +
 			"semcon evaluate coco --annotations instances_val2017.json --detections results.json",
 	}
 	for _, named := range evaluation.List {
@@ -42,9 +38,23 @@ func evaluateVerb() *cobra.Command {
 	known := append(evaluation.Names(), "coco")
 	slices.Sort(known)
 	c.RunE = func(_ *cobra.Command, names []string) error {
-		return usagef("want one evaluation of %s, got %s", strings.Join(known, ", "), listed(names))
+		near := ""
+		if len(names) == 1 {
+			near = spelling.DidYouMean(names[0], known)
+		}
+		return usagef("want one evaluation of %s, got %s%s", strings.Join(known, ", "), listed(names), near)
 	}
 	return c
+}
+
+// measures says what each evaluation measures.
+var measures = map[string]string{
+	"centroid": "classes of pixels by the nearest mean of training features", "fcn": "classes of pixels by an FCN of width 256 on fixed patch features",
+	"in-context": "classes of pixels by the nearest patches of a memory, without training", "knn": "classes of images by their nearest neighbours",
+	"linear": "classes of pixels by a linear head on fixed patch features", "linear-classification": "classes of images by a linear probe; also called linear-probe",
+	"lost": "objects without training, by LOST", "noise-rate": "how often the most similar patches of two images differ in class",
+	"overclustering": "classes of pixels by clusters of patch features", "patches": "recall of the classes of patches", "spair": "keypoints of SPair-71k by the nearest patch",
+	"spread": "how far patch features are from a collapse", "tokencut": "objects without training, by TokenCut", "video": "objects followed through DAVIS's videos",
 }
 
 // flagSettings are the settings that have a flag of their name, in the evaluations that have them, and what the flag says.
@@ -66,9 +76,12 @@ type evaluationCall struct {
 // evaluationVerb is the part of the verb that runs one evaluation.
 func evaluationVerb(named evaluation.Named) *cobra.Command {
 	e := named.New()
+	for _, key := range named.Sizes { // Or the protocol has images of 0 pixels.
+		must.M(settings.Apply(e, key+"=224"))
+	}
 	protocol := e.Protocol()
 	cmd := &cobra.Command{
-		Use: named.Name, Short: strings.FieldsFunc(protocol, func(r rune) bool { return strings.ContainsRune(",;:", r) })[0], Long: protocol, Args: noNames,
+		Use: named.Name, Short: measures[named.Name], Long: protocol, Args: noNames,
 		Example: "semcon evaluate " + named.Name + " --weights dino_deitsmall16_pretrain.pth --data data",
 	}
 	labelled := slices.Contains(named.Datasets, evaluation.ImageNet)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/internal/spelling"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/spf13/cobra"
@@ -64,14 +65,10 @@ func flagError(c *cobra.Command, err error) error {
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
 		said = "there is no flag -" + unknown.GetSpecifiedShortnames()
 	case errors.As(err, &unknown):
-		names := &cobra.Command{SuggestionsMinimumDistance: 2} // Cobra knows how to find the nearest of commands.
-		c.Flags().VisitAll(func(f *pflag.Flag) {
-			names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
-		})
-		said = "there is no flag --" + unknown.GetSpecifiedName()
-		if near := names.SuggestionsFor(unknown.GetSpecifiedName()); len(near) > 0 {
-			said += ": did you mean --" + near[0] + "?"
-		}
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+		typed := "--" + unknown.GetSpecifiedName()
+		said = "there is no flag " + typed + spelling.DidYouMean(typed, names)
 	case errors.As(err, &invalid):
 		reason := invalid.Unwrap()
 		if number := (*strconv.NumError)(nil); errors.As(reason, &number) {
@@ -85,12 +82,13 @@ func flagError(c *cobra.Command, err error) error {
 	return usagef("%s (\"%s --help\" lists the flags)", said, c.CommandPath())
 }
 
-// didYouMean asks for the first of the names that a mistyped one may stand for.
-func didYouMean(near []string) string {
-	if len(near) == 0 {
-		return ""
+// unknownVerb is the error of a name that is no verb.
+func unknownVerb(root *cobra.Command, name string) error {
+	var names []string
+	for _, verb := range root.Commands() {
+		names = append(names, verb.Name())
 	}
-	return ": did you mean " + near[0] + "?"
+	return usagef("unknown verb %q%s (\"semcon help\" lists the verbs)", name, spelling.DidYouMean(name, names))
 }
 
 // noNames is the Args of verbs that take only flags.
@@ -110,13 +108,14 @@ func complete(c *cobra.Command, flag string, values ...string) {
 	}
 }
 
-// completeExperiments makes the shell complete the names of experiments and, if asked for, of the paper's tables.
-func completeExperiments(c *cobra.Command, tables bool) {
-	var names []string
+// completeExperiments makes the shell complete the names of experiments and of the paper's tables, and more.
+func completeExperiments(c *cobra.Command, more ...string) {
+	names := more
 	for _, e := range experiments.All() {
-		names = append(names, e.Name)
-		if tables {
-			names = append(names, e.Labels...)
+		for _, name := range append([]string{e.Name}, e.Labels...) {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
 	}
 	complete(c, "", names...)

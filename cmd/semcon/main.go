@@ -45,7 +45,7 @@ const outVariable = "SEMCON_OUT"
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use: "semcon", Short: "semcon reproduces Semantic Concentration for Self-Supervised Dense Representations Learning.",
-		SilenceErrors: true, SilenceUsage: true, SuggestionsMinimumDistance: 2,
+		SilenceErrors: true, SilenceUsage: true,
 	}
 	root.SetFlagErrorFunc(flagError)
 	cobra.EnableCommandSorting = false
@@ -166,7 +166,7 @@ func command(ctx context.Context, args []string, stderr io.Writer) int {
 	root.SetArgs(args)
 	c, err := root.ExecuteContextC(ctx)
 	if err != nil && c == root && !errors.As(err, new(usageError)) {
-		err = usagef("unknown verb %q%s (\"semcon help\" lists the verbs)", args[0], didYouMean(root.SuggestionsFor(args[0])))
+		err = unknownVerb(root, args[0])
 	}
 	switch {
 	case err == nil:
@@ -215,10 +215,16 @@ func oneLine(err error) string {
 func helpVerb() *cobra.Command {
 	return &cobra.Command{
 		Use: "help [VERB]", Short: "list the verbs, or describe one", Example: "semcon help lab",
+		ValidArgsFunction: func(c *cobra.Command, _ []string, _ string) (verbs []string, how cobra.ShellCompDirective) {
+			for _, verb := range c.Root().Commands() {
+				verbs = append(verbs, verb.Name()+"\t"+verb.Short)
+			}
+			return verbs, cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(c *cobra.Command, names []string) error {
 			described, _, err := c.Root().Find(names)
 			if err != nil {
-				return usagef("unknown verb %q%s (\"semcon help\" lists the verbs)", names[0], didYouMean(c.Root().SuggestionsFor(names[0])))
+				return unknownVerb(c.Root(), names[0])
 			}
 			described.InitDefaultHelpFlag()
 			return described.Help()

@@ -199,9 +199,14 @@ func TestMistypedNamesAndCompletion(t *testing.T) {
 	wantLine(t, stderr, `semcon: unknown verb "tabel": did you mean table?`)
 	_, stderr, _ = outcome(t, semcon(t, m, "table", "effect-aug", "--profil", "full"))
 	wantLine(t, stderr, "semcon table: there is no flag --profil: did you mean --profile?", `("semcon table --help" lists the flags)`)
+	_, stderr, _ = outcome(t, semcon(t, m, "run", "effect-aug", "--set", "epoch=2"))
+	wantLine(t, stderr, `no key "epoch": did you mean epochs? the keys are batch, `)
+	_, stderr, _ = outcome(t, semcon(t, m, "evaluate", "knnn"))
+	wantLine(t, stderr, "got 1 (knnn): did you mean knn?")
 	for want, args := range map[string][]string{
 		"pretrain\n": {"run", ""}, "video_seg\n": {"table", "v"}, "smoke\nquick\nreal\nfull\n": {"run", "--profile", ""}, "in-context": {"evaluate", "in"}, "cifar100\n": {"data", "fetch", ""},
 		"cityscapes\n": {"evaluate", "in-context", "--dataset", ""}, "latex\n": {"table", "--format", ""},
+		"first.lambdas.image_alignment=": {"run", "pretrain", "--set", "first.l"}, "steps=": {"train", "--set", ""}, "train\n": {"settings", ""}, "doctor": {"help", ""},
 	} {
 		if stdout, _, status := outcome(t, semcon(t, m, append([]string{"__complete"}, args...)...)); status != 0 || !strings.Contains(stdout, want) {
 			t.Errorf("%q: exit status %d, no %q in %q", args, status, want, stdout)

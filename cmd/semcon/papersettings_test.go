@@ -129,7 +129,7 @@ func TestSettingsOfThePaperAreDocumented(t *testing.T) {
 		fmt.Fprintf(&page, "The paper does not print %s.\n", strings.Join(rest, ", "))
 	}
 	for line, r := range printed[1:] {
-		if _, err := experiments.ByName(r[0]); err != nil {
+		if e, _, err := experiments.Find(r[0]); err != nil || e.Name != r[0] {
 			t.Errorf("settings.csv, line %d: %v", line+2, err)
 		}
 	}

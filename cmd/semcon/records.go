@@ -63,7 +63,7 @@ func tableVerb() *cobra.Command {
 		Use: "table EXPERIMENT", Short: "print an experiment's tables from its records: paper, ours, difference",
 		Example: "semcon table effect-aug --format md\nsemcon table video_seg",
 	}
-	completeExperiments(c, true)
+	completeExperiments(c)
 	o := recordFlags(c, "of the runs shown", "of the records")
 	formats := append(slices.Clone(figures.Formats), "json")
 	format := choiceFlag(c, "format", "`FORMAT`: "+strings.Join(formats, ", ")+"; by default text in a terminal, and md elsewhere", formats...)
@@ -121,6 +121,7 @@ func tableVerb() *cobra.Command {
 // setFlag adds the flag that chooses runs by their settings.
 func setFlag(c *cobra.Command, o *study.Options) {
 	c.Flags().StringArrayVar(&o.Set, "set", nil, "show the runs with a changed setting: `KEY=VALUE`, as it was given to run; may be repeated")
+	completeSettings(c)
 }
 
 // namedTables returns the tables that show the paper's table or figure with the label. They are all tables if no title has the label: the paper's figures of

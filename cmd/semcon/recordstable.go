@@ -16,7 +16,7 @@ func recordsVerb() *cobra.Command {
 		Use: "records [EXPERIMENT…]", Short: "write all records as one table with a line for each number, for pandas, polars or DuckDB",
 		Example: "semcon records > records.csv\nsemcon records --format parquet > records.parquet\nsemcon records pretrain transfer --format json",
 	}
-	completeExperiments(c, true)
+	completeExperiments(c)
 	out := c.Flags().String("out", "out", "`FOLDER` of the records")
 	format := choiceFlag(c, "format", "`FORMAT`: csv, json or parquet", "csv", "json", "parquet")
 	c.RunE = func(c *cobra.Command, names []string) error {

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -40,6 +44,7 @@ func trainVerb() *cobra.Command {
 	flags.Uint64Var(&o.Seed, "seed", 0, "`NUMBER` that seeds all random draws")
 	flags.StringArrayVar(&o.Start.Ignore, "ignore", nil, "leave out the keys of --init that match `PATTERN`, with * for any text; can be given several times")
 	flags.StringArrayVar(&o.Start.Set, "set", nil, "change a setting: `KEY=VALUE`, such as rate=1e-5, steps=2000, batch=64 or encoder=vit-s16; may be repeated")
+	completeSettings(c)
 	devices := trainingFlags(c, &o.Folders.Cache, &o.CheckpointEvery)
 	c.RunE = func(c *cobra.Command, names []string) error {
 		if len(names) == 0 {
@@ -81,7 +86,8 @@ func studyFlags(c *cobra.Command) *study.Options {
 	flags.StringArrayVar(&o.Set, "set", nil, "change the configuration: `KEY=VALUE`; may be repeated")
 	flags.String("config", "", "`FILE` of settings in YAML, as \"semcon settings EXPERIMENT --format yaml\" prints it; --set goes before it")
 	flags.StringArrayVar(&o.Only, "only", nil, "run only the cells that match `PATTERN`, such as dataset/method/row/seed; may be repeated")
-	completeExperiments(c, true)
+	completeExperiments(c)
+	completeSettings(c)
 	return o
 }
 
@@ -170,11 +176,41 @@ func runVerb() *cobra.Command {
 		must.M(err)
 		must.M(completeParallel(o, *devices))
 		must.M(requireWritable("out", o.Out))
+		if terminal := progress.IsTerminal(os.Stdin) && progress.IsTerminal(os.Stderr); terminal && !c.Flags().Changed("profile") && len(o.Only) == 0 {
+			must.M(askBeforeHours(c.Context(), os.Stdin, os.Stderr, experiment, *o))
+		}
 		must.M(choiceError(experiment.Run(c.Context(), must.M1(openDevices(*devices, o.CheckpointEvery)), *o)))
 		fmt.Fprintf(os.Stderr, "show the table: %s\n", commandFor("table", cmp.Or(table, experiment.Name), study.Options{Profile: o.Profile, Out: o.Out, Set: o.Set}))
 		return nil
 	}
 	return c
+}
+
+// manyMinutes matches the cost of a profile that takes more than ten minutes.
+var manyMinutes = regexp.MustCompile(`hour|\d\d minutes`)
+
+// askBeforeHours asks a person who has named no profile whether the default one shall begin, if it takes long and has no record yet. Any answer but yes is an error.
+func askBeforeHours(ctx context.Context, stdin io.Reader, stderr io.Writer, e study.Experiment, o study.Options) error {
+	records, err := study.Records(study.Folder(o.Out, e.Name))
+	begun := slices.ContainsFunc(records, func(r study.Record) bool { return r.Profile == o.Profile })
+	if err != nil || begun || !manyMinutes.MatchString(e.Cost[o.Profile]) {
+		return err
+	}
+	fmt.Fprintf(stderr, "%s, profile %s: %s\nprofile smoke: %s\nbegin %[2]s? [y/N] ", e.Name, o.Profile, e.Cost[o.Profile], e.Cost[study.Smoke])
+	answer := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(stdin).ReadString('\n')
+		answer <- line
+	}()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case line := <-answer:
+		if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(line)), "y") {
+			return fmt.Errorf("not begun; --profile %s begins without a question, --profile smoke is short", o.Profile)
+		}
+	}
+	return nil
 }
 
 // choiceError makes an invalid option of an experiment an error of usage.
@@ -218,7 +254,7 @@ func reproduceVerb() *cobra.Command {
 		Use: "reproduce [EXPERIMENT…]", Short: "run every experiment of a profile, or the rest of them, and write the report", Annotations: keeps,
 		Example: "semcon reproduce --profile smoke --out smoke\nsemcon reproduce --profile quick --data data\nsemcon reproduce pretrain transfer video",
 	}
-	completeExperiments(c, true)
+	completeExperiments(c)
 	o := recordFlags(c, "of the runs", "for records, checkpoints and the report")
 	o.CheckpointEvery = 20 * time.Second
 	dataFlag(c, &o.Data)

@@ -185,12 +185,47 @@ func assignments(prefix string, group yaml.MapSlice) (set []string, err error) {
 	return set, nil
 }
 
+// settingsOf lists the settings of the experiment that names has, or of the verb train, with its name and what the defaults are of.
+func settingsOf(names []string, profile study.Profile, dataset string) (name, title string, all []settings.Setting, err error) {
+	if len(names) == 1 && names[0] == "train" {
+		const images = 1000
+		config, err := ownimages.Start{Smoke: profile == study.Smoke}.Config(images)
+		if err == nil {
+			all, err = settings.List(config)
+		}
+		return "train", fmt.Sprintf("of %d images from random weights", images), all, err
+	}
+	e, _, err := oneExperiment(names)
+	if err != nil {
+		return "", "", nil, err
+	}
+	if all, err = defaults(e, profile, dataset); err == nil && len(all) == 0 {
+		err = fmt.Errorf("%s has no cells to read settings from; it needs the records of another experiment", e.Name)
+	}
+	return e.Name, fmt.Sprintf("profile %s", profile), all, err
+}
+
+// completeSettings makes the shell complete the keys of --set of the experiment that the command line names, or of the verb train.
+func completeSettings(c *cobra.Command) {
+	must.M(c.RegisterFlagCompletionFunc("set", func(c *cobra.Command, names []string, _ string) (keys []string, how cobra.ShellCompDirective) {
+		if c.Name() == "train" {
+			names = []string{"train"}
+		}
+		profile, _ := study.ParseProfile(c.Flag("profile").Value.String())
+		_, _, all, _ := settingsOf(names, profile, "") // Without an experiment there are no keys.
+		for _, s := range all {
+			keys = append(keys, s.Key+"=\t"+s.Value)
+		}
+		return keys, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	}))
+}
+
 func settingsVerb() *cobra.Command {
 	c := &cobra.Command{
 		Use: "settings EXPERIMENT|train [WORD]", Short: "list what --set changes of an experiment: keys, their defaults, what they mean; with a WORD every key that has it",
 		Example: "semcon settings pretrain\nsemcon settings pretrain second.lambdas --profile full\nsemcon settings pretrain --format yaml > mine.yaml",
 	}
-	completeExperiments(c, true)
+	completeExperiments(c, "train")
 	var profile study.Profile
 	profileFlag(c, &profile, "whose defaults are shown")
 	dataset := c.Flags().String("dataset", "", "`NAME` of the dataset whose defaults are shown, as in names of runs: coco, images; by default synthetic ones, in full the first")
@@ -200,20 +235,8 @@ func settingsVerb() *cobra.Command {
 		if len(names) == 2 {
 			names, word = names[:1], names[1]
 		}
-		var name string
-		var all []settings.Setting
-		title := fmt.Sprintf("profile %s", profile)
-		if len(names) == 1 && names[0] == "train" { // The verb.
-			const images = 1000
-			name, title = "train", fmt.Sprintf("of %d images from random weights", images)
-			all = must.M1(settings.List(must.M1(ownimages.Start{Smoke: profile == study.Smoke}.Config(images))))
-		} else {
-			experiment, _, err := oneExperiment(names)
-			must.M(err)
-			if name, all = experiment.Name, must.M1(defaults(experiment, profile, *dataset)); len(all) == 0 {
-				return fmt.Errorf("%s has no cells to read settings from; it needs the records of another experiment", name)
-			}
-		}
+		name, title, all, err := settingsOf(names, profile, *dataset)
+		must.M(err)
 		var meanings map[string]string
 		must.M(json.Unmarshal(meaningsFile, &meanings))
 		header := fmt.Sprintf("%s, %s: keys of --set, their defaults and what they mean\n", name, title)

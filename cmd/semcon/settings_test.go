@@ -103,7 +103,7 @@ func TestSettingsAndVersion(t *testing.T) {
 // TestNothingThatDiffersIsLeftOut puts the groups that are left out back and compares.
 func TestNothingThatDiffersIsLeftOut(t *testing.T) {
 	for name, most := range map[string]int{"pretrain": 90, "teacher-quality": 90, "ablation": 100, "extended-training": 140} {
-		e, err := experiments.ByName(name)
+		e, _, err := experiments.Find(name)
 		if err != nil {
 			t.Fatal(err)
 		}

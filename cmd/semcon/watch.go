@@ -23,7 +23,7 @@ func watchVerb() *cobra.Command {
 		Use: "watch [EXPERIMENT]", Short: "watch runs while they go on, or look at their curves later, from the files that they leave",
 		Example: "semcon watch\nsemcon watch pretrain --out results\nsemcon watch out/train/photos --serve\nsemcon watch --serve --port 8000",
 	}
-	completeExperiments(c, true)
+	completeExperiments(c)
 	out := c.Flags().String("out", "out", "`FOLDER` of the runs; instead of an experiment, the path of any folder with runs may be named")
 	serve := c.Flags().Bool("serve", false, "show a page with the curves, on this machine alone, instead of drawing on the terminal")
 	port := c.Flags().Int("port", 0, "`NUMBER` of the page's port; by default a free one")

@@ -60,7 +60,8 @@ func content(shown any) map[protocol.MIMEType]any {
 		}
 		for _, table := range shown {
 			if table.PaperAlone() && len(measured) < len(shown) {
-				all.WriteString("<details><summary>What the paper prints, for its encoders and datasets: none of these numbers is ours</summary>" + table.HTML() + "</details>")
+				const printed = "<details><summary>%s as the paper prints it, for its encoders and datasets: none of these numbers is ours</summary>%s</details>"
+				fmt.Fprintf(&all, printed, html.EscapeString(table.Title), table.HTML())
 			}
 		}
 		return page(all.String())

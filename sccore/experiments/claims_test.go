@@ -16,7 +16,7 @@ import (
 func TestClaimsTakeTheProfilesOwnSettings(t *testing.T) {
 	for _, set := range [][]string{nil, {"steps=7"}} {
 		out := t.TempDir()
-		e, err := ByName(noisetolerance.Name)
+		e, _, err := Find(noisetolerance.Name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,11 +6,13 @@
 package experiments
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/internal/spelling"
 	"github.com/semcon/semcon/sccore/experiments/ablation"
 	"github.com/semcon/semcon/sccore/experiments/centroid"
 	"github.com/semcon/semcon/sccore/experiments/detection"
@@ -52,34 +54,14 @@ func All() []study.Experiment {
 	}
 }
 
-// ByName returns the experiment with the given name; the error has the name that a mistyped one most likely means.
-func ByName(name string) (study.Experiment, error) {
-	var names []string
-	for _, e := range All() {
-		if e.Name == name {
-			return e, nil
-		}
-		names = append(names, e.Name)
-	}
-	return study.Experiment{}, unknown(name, names)
-}
-
-// unknown is the error for a name that is none of names.
-func unknown(name string, names []string) error {
-	if near := nearest(name, names); near != "" {
-		return fmt.Errorf("unknown experiment %q: did you mean %s? \"semcon list\" has all", name, near)
-	}
-	return fmt.Errorf("unknown experiment %q; \"semcon list\" has all", name)
-}
-
 // Find returns the experiment with the given name, or the one that reproduces the paper's table or figure with that label, which it then returns as table. The
 // error has the name of either kind that a mistyped one most likely means.
 func Find(name string) (e study.Experiment, table string, err error) {
-	if e, err = ByName(name); err == nil {
-		return e, "", nil
-	}
 	var known, names []string
 	for _, e := range All() {
+		if e.Name == name {
+			return e, "", nil
+		}
 		if slices.Contains(e.Labels, name) {
 			return e, name, nil
 		}
@@ -89,41 +71,5 @@ func Find(name string) (e study.Experiment, table string, err error) {
 	if slices.Contains(figures.PaperNames(), name) {
 		return e, "", fmt.Errorf("no experiment reproduces Tab. %s yet; the reproduced tables are %s", name, strings.Join(known, ", "))
 	}
-	return e, "", unknown(name, append(names, known...))
-}
-
-// nearest returns the name that a mistyped one most likely means, or "" if none is near: at most a third of its letters are to be changed, and at least
-// one may be.
-func nearest(typed string, names []string) (near string) {
-	least := max(len(typed)/3, 1) + 1
-	for _, name := range names {
-		if d := distance(strings.ToLower(typed), name); d < least {
-			near, least = name, d
-		}
-	}
-	return near
-}
-
-// distance is the least number of letters to insert, remove, replace or swap with the next one that turns a into b.
-func distance(a, b string) int {
-	d := make([][]int, len(a)+1)
-	for i := range d {
-		d[i] = make([]int, len(b)+1)
-		d[i][0] = i
-		for j := 1; j <= len(b); j++ {
-			if i == 0 {
-				d[i][j] = j
-				continue
-			}
-			other := 1
-			if a[i-1] == b[j-1] {
-				other = 0
-			}
-			d[i][j] = min(d[i-1][j]+1, d[i][j-1]+1, d[i-1][j-1]+other)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
-			}
-		}
-	}
-	return d[len(a)][len(b)]
+	return e, "", fmt.Errorf("unknown experiment %q%s \"semcon list\" has all", name, cmp.Or(spelling.DidYouMean(name, append(names, known...)), ";"))
 }

@@ -139,7 +139,7 @@ func TestNetHoldsSmokeRuns(t *testing.T) {
 	out := t.TempDir()
 	var records strings.Builder
 	for _, name := range inNet {
-		e, err := ByName(name)
+		e, _, err := Find(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +176,7 @@ var inNet = []string{effectaug.Name, theory.Name, noisetolerance.Name, pretrain.
 func tablesOf(t *testing.T, out string) string {
 	var tables strings.Builder
 	for _, name := range inNet {
-		e, err := ByName(name)
+		e, _, err := Find(name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,7 +37,7 @@ func TestRealProfile(t *testing.T) {
 		ablation.Name:       {only: []string{"*/line4", "*/line7"}, rows: "4; 7"},
 		overdispersion.Name: {set: []string{"evaluate_every=1"}, rows: "2; 5"},
 	} {
-		e, err := ByName(name)
+		e, _, err := Find(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestRealProfile(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	theory, _ := ByName("theory")
+	theory, _, _ := Find("theory")
 	if err := theory.Run(t.Context(), b, study.Options{Profile: study.Real, Out: out}); err == nil || !strings.Contains(err.Error(), "--profile real: theory has none") {
 		t.Error(err)
 	}

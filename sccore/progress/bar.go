@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/term"
 )
 
 // How often a bar draws: on a terminal, where it overwrites itself, and into a log, where each line stays.
@@ -126,9 +128,5 @@ func (b *bar) Close() {
 // IsTerminal reports whether w is a terminal on which a line can overwrite itself.
 func IsTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
-	if !ok || os.Getenv("TERM") == "dumb" {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(file.Fd()))
 }

@@ -146,7 +146,7 @@ func TestReportOfOtherProfilesRecords(t *testing.T) {
 
 func TestAFigureThatCannotBeDrawnIsNamed(t *testing.T) {
 	out := t.TempDir()
-	e, err := experiments.ByName("over-dispersion")
+	e, _, err := experiments.Find("over-dispersion")
 	if err != nil {
 		t.Fatal(err)
 	}

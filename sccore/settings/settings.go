@@ -26,6 +26,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/semcon/semcon/internal/spelling"
 )
 
 // Apply applies each "key=value" of --set to the configuration that config points to. Keys are the names in the configuration's JSON, with dots
@@ -71,14 +73,13 @@ func fieldsOf(group reflect.Value) (all []member) {
 	return all
 }
 
-// keysOf lists the keys of a group, with commas between them.
-func keysOf(group reflect.Value) string {
-	var keys []string
+// keysOf lists the keys of a group in alphabetical order.
+func keysOf(group reflect.Value) (keys []string) {
 	for _, m := range fieldsOf(group) {
 		keys = append(keys, Key(m.key))
 	}
 	slices.Sort(keys)
-	return strings.Join(keys, ", ")
+	return keys
 }
 
 func applyOne(config any, assignment string) error {
@@ -94,12 +95,13 @@ func applyOne(config any, assignment string) error {
 		fields := fieldsOf(group)
 		at := slices.IndexFunc(fields, func(m member) bool { return Key(m.key) == Key(name) })
 		if at < 0 {
-			return fmt.Errorf("--set %s: no key %q; the keys are %s", assignment, name, keysOf(group))
+			keys := keysOf(group)
+			return fmt.Errorf("--set %s: no key %q%s the keys are %s", assignment, name, cmp.Or(spelling.DidYouMean(Key(name), keys), ";"), strings.Join(keys, ", "))
 		}
 		group = fields[at].value
 		switch isGroup, last := group.Kind() == reflect.Struct, i == len(path)-1; {
 		case isGroup && last:
-			return fmt.Errorf("--set %s: %q is a group; its keys are %s", assignment, fields[at].key, keysOf(group))
+			return fmt.Errorf("--set %s: %q is a group; its keys are %s", assignment, fields[at].key, strings.Join(keysOf(group), ", "))
 		case !isGroup && !last:
 			return fmt.Errorf("--set %s: %q is a single value and has no %q", assignment, fields[at].key, path[i+1])
 		}

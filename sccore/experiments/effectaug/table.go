@@ -71,19 +71,29 @@ func addUntrained(r study.Results, t *figures.Table) {
 	t.Rows = append(t.Rows, row)
 }
 
+// printedOn is the dataset whose printed numbers stand beside ours on a dataset, and what the legend calls them. It is CIFAR-10 where the paper does not have ours.
+func printedOn(dataset string) (other, name string) {
+	if slices.Contains(figures.MustPaper("effect_aug_full").Columns, augmentation.Column(dataset, methods.SimCLR)) {
+		return dataset, "paper"
+	}
+	return "CIFAR-10", "paper, on CIFAR-10"
+}
+
 // CropDrop plots the accuracy that each method loses on a dataset without different positions, ours beside the paper's.
 func CropDrop(r study.Results, dataset string) figures.Curves {
 	paper := figures.MustPaper("effect_aug_full")
+	on, name := printedOn(dataset)
 	figure := figures.Curves{Title: title(r, dataset), Y: "drop in k-NN accuracy (points)", Points: true, Levels: []float64{0}, Shift: 0.13}
 	for i, lost := range []struct {
 		name string
 		row  augmentation.Row
 	}{{"no crop", augmentation.NoCrop}, {"same crop", augmentation.SameCrop}} {
 		ours := figures.Series{Name: lost.name + ": ours, mean ± sd", Bars: figures.Deviations, Look: i + 1}
-		printed := figures.Series{Name: lost.name + ": paper", Hollow: true, Look: i + 1}
+		printed := figures.Series{Name: lost.name + ": " + name, Hollow: true, Grey: on != dataset, Look: i + 1}
 		for place, method := range methods.Names {
 			column := augmentation.Column(dataset, method)
 			ours.X, ours.Values = append(ours.X, float64(place)), append(ours.Values, r.Differences(column, string(augmentation.AllCrops), string(lost.row)))
+			column = augmentation.Column(on, method)
 			printed.Y = append(printed.Y, paper.Value(column, augmentation.AllCrops.Heads()...)-paper.Value(column, lost.row.Heads()...))
 		}
 		printed.X = ours.X
@@ -98,13 +108,14 @@ func CropDrop(r study.Results, dataset string) figures.Curves {
 // Richness plots accuracy on a dataset against the number of transformations, ours beside the paper's.
 func Richness(r study.Results, dataset string) figures.Chart {
 	paper, figure := figures.MustPaper("effect_aug_full"), figures.Chart{Title: title(r, dataset), Shared: true}
+	on, name := printedOn(dataset)
 	for _, method := range methods.Names {
 		column := augmentation.Column(dataset, method)
-		ours, printed := figures.Series{Name: "ours, mean ± sd", Bars: figures.Deviations}, figures.Series{Name: "paper", Hollow: true}
+		ours, printed := figures.Series{Name: "ours, mean ± sd", Bars: figures.Deviations}, figures.Series{Name: name, Hollow: true, Grey: on != dataset}
 		for _, row := range augmentation.Rows {
 			if row.Has("crop") {
 				ours.X, ours.Values = append(ours.X, float64(row.Transformations())), append(ours.Values, r.Values(string(row), column))
-				printed.Y = append(printed.Y, paper.Value(column, row.Heads()...))
+				printed.Y = append(printed.Y, paper.Value(augmentation.Column(on, method), row.Heads()...))
 			}
 		}
 		printed.X = ours.X
@@ -122,9 +133,9 @@ func title(r study.Results, dataset string) string {
 func drawn(r study.Results, _ study.FigureSources, all *study.Drawn) {
 	for _, dataset := range augmentation.Datasets(r) {
 		all.Add(CropDrop(r, dataset), nil,
-			"k-NN accuracy that each method loses when its views no longer show different positions of the image. Filled: ours; hollow: the paper's.", "crop-drop", dataset)
+			"k-NN accuracy that each method loses when its views no longer show different positions of the image. Filled: ours; hollow: the paper's, grey on another dataset.", "crop-drop", dataset)
 		all.Add(Richness(r, dataset), nil,
-			"k-NN accuracy by the number of transformations, with independent crops. Filled: ours; hollow: the paper's.", "richness", dataset)
+			"k-NN accuracy by the number of transformations, with independent crops. Filled: ours; hollow: the paper's, grey on another dataset.", "richness", dataset)
 	}
 }
 

@@ -237,6 +237,9 @@ func Gains(r study.Results, photographs bool) figures.Curves {
 				of.X, of.Values = append(of.X, k.detail(c, top)), append(of.Values, gains)
 			}
 		}
+		if len(labels.X) == 0 { // The legend leaves out what is not there.
+			third.Name = labels.Name
+		}
 		if len(labels.X)+len(third.X) > 0 {
 			f.Series = append(f.Series, labels, third)
 		}

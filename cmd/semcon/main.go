@@ -23,6 +23,7 @@ import (
 	_ "github.com/semcon/semcon/sccore/backend/buffers" // The program keeps large buffers between steps.
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 )
 
 // verbs make the commands of semcon, which are in files named for them, in the order of the help. A verb stops soon after its context ends, and the next call
@@ -213,23 +214,29 @@ func oneLine(err error) string {
 }
 
 func helpVerb() *cobra.Command {
-	return &cobra.Command{
-		Use: "help [VERB]", Short: "list the verbs, or describe one", Example: "semcon help lab",
+	c := &cobra.Command{
+		Use: "help [VERB]", Short: "list the verbs, or describe one", Example: "semcon help lab\nsemcon help --man ~/.local/share/man/man1",
 		ValidArgsFunction: func(c *cobra.Command, _ []string, _ string) (verbs []string, how cobra.ShellCompDirective) {
 			for _, verb := range c.Root().Commands() {
 				verbs = append(verbs, verb.Name()+"\t"+verb.Short)
 			}
 			return verbs, cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(c *cobra.Command, names []string) error {
-			described, _, err := c.Root().Find(names)
-			if err != nil {
-				return unknownVerb(c.Root(), names[0])
-			}
-			described.InitDefaultHelpFlag()
-			return described.Help()
-		},
 	}
+	man := c.Flags().String("man", "", "`FOLDER` to write man pages of all verbs to, instead")
+	c.RunE = func(c *cobra.Command, names []string) error {
+		if *man != "" {
+			must.M(os.MkdirAll(*man, 0o777))
+			return doc.GenManTree(c.Root(), &doc.GenManHeader{Section: "1"}, *man)
+		}
+		described, _, err := c.Root().Find(names)
+		if err != nil {
+			return unknownVerb(c.Root(), names[0])
+		}
+		described.InitDefaultHelpFlag()
+		return described.Help()
+	}
+	return c
 }
 
 func versionVerb() *cobra.Command {

@@ -212,6 +212,9 @@ func TestMistypedNamesAndCompletion(t *testing.T) {
 			t.Errorf("%q: exit status %d, no %q in %q", args, status, want, stdout)
 		}
 	}
+	if _, stderr, status := outcome(t, semcon(t, m, "help", "--man", "man")); status != 0 || !exists(filepath.Join(m.Checkout, "man", "semcon-evaluate-knn.1")) {
+		t.Errorf("help --man: exit status %d, %s", status, stderr)
+	}
 	if stdout, _, status := outcome(t, semcon(t, m, "completion", "bash")); status != 0 || !strings.Contains(stdout, "__start_semcon") {
 		t.Errorf("completion: exit status %d, %.100s", status, stdout)
 	}

@@ -127,7 +127,7 @@ func noWeights() error {
 	if file, name := pretrain.Trained("out"); file != "" {
 		return usagef("--weights FILE is missing; %s has left %s", name, file)
 	}
-	return usagef("--weights FILE is missing; \"semcon run pretrain\" leaves one")
+	return usagef("--weights FILE is missing; \"semcon run pretrain\" leaves one, and \"semcon show\" a small one, pictures/encoder.safetensors")
 }
 
 // setupCommand repairs the set-up of a checkout.

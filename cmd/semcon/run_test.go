@@ -167,7 +167,7 @@ func TestClassFolders(t *testing.T) {
 	}
 	write(t, []byte("no JPEG"), data, "train", "dark", "broken.jpg")
 	args := append([]string{"--data", data, "--out", out, "--profile", "quick", "--set", "epochs=1", "--seeds", "1", "--only", "images/simsiam/crop"}, tinyStudy[6:]...)
-	args = append([]string{"run", "effect-aug"}, append(args, "--set", "batch=8")...)
+	args = append([]string{"run", "effect-aug"}, append(args, "--set", "batch=8", "--set", "epoch_images=16")...)
 	_, stderr, status := outcome(t, onGo(semcon(t, m, args...)))
 	if status != 0 || !strings.Contains(stderr, "skipped") || !strings.Contains(stderr, "broken.jpg") {
 		t.Fatalf("exit status %d: %s", status, stderr)

@@ -43,6 +43,9 @@ func Apply(config any, assignments ...string) error {
 
 // Key returns a key as it is shown: names of fields that have none in JSON, such as views.GlobalSize, are views.global_size. [Apply] takes both forms.
 func Key(key string) string {
+	if !strings.ContainsFunc(key, unicode.IsUpper) {
+		return key
+	}
 	var shown strings.Builder
 	for i, c := range key {
 		if unicode.IsUpper(c) && i > 0 && unicode.IsLower(rune(key[i-1])) {
@@ -187,7 +190,8 @@ type member struct {
 
 // membersOf lists the fields of a struct that are in its JSON and, unlike the JSON, single values that "omitzero" omits. key is that of the struct.
 func membersOf(key string, config reflect.Value) (all []member) {
-	for i := range config.NumField() {
+	all = make([]member, 0, config.NumField())
+	for i := range cap(all) {
 		field, value := config.Type().Field(i), config.Field(i)
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		absent := value.Kind() == reflect.Struct && value.IsZero() && options == "omitzero" // A group that does not apply here.

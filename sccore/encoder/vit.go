@@ -39,6 +39,8 @@ type ViT struct {
 	Positions Positions `oneof:"dino|timm|transformers"`
 	// Prototypes is the number of object prototypes of the Object-Aware Filter: 64 in the paper, 0 for no filter.
 	Prototypes int `range:"[0,)"`
+	// Filter is what stands in the place of the Object-Aware Filter, if there is one.
+	Filter Filter `oneof:"|frozen|block"`
 	// BlocksAfterFilter is the number of blocks after the one that has the Object-Aware Filter: 0 for the last block. With 1 or more [CLS] attends to
 	// filtered patches. Without prototypes it does not count.
 	BlocksAfterFilter int
@@ -61,6 +63,17 @@ const (
 	QKVBias Bias = ""     // All of them, as in DINO.
 	QVBias  Bias = "qv"   // None of keys, as in DINOv3.
 	NoBias  Bias = "none" // None at all.
+)
+
+// Filter is an Object-Aware Filter or a control of it. Controls show what its gain comes from.
+type Filter string
+
+// The filters.
+const (
+	ObjectAware      Filter = ""       // The paper's.
+	FrozenPrototypes Filter = "frozen" // The same, whose prototypes keep their initial values.
+	// ResidualBlock is gelu(norm(x)·W1)·W2 of each patch, without prototypes. It has as many parameters, or half of Dim fewer where one of Dim and Prototypes is odd.
+	ResidualBlock Filter = "block"
 )
 
 // Rules returns an error that names the first fields that contradict each other; see [settings.Check].
@@ -212,6 +225,14 @@ func (v ViT) prefix() int { return 1 + v.Registers }
 // filtered reports whether a block has the Object-Aware Filter.
 func (v ViT) filtered(block int) bool {
 	return v.Prototypes > 0 && block == v.Depth-1-v.BlocksAfterFilter
+}
+
+// blockWidth is the width of the hidden layer of [ResidualBlock].
+func (v ViT) blockWidth() int { return (prototypeSize*prototypeSize*v.Prototypes+5*v.Dim)/2 + 2 }
+
+// PrototypesOf is how many prototypes a filter has for which a [ResidualBlock] of this width stands.
+func (v ViT) PrototypesOf(width int) int {
+	return (2*width - 4 - 5*v.Dim + prototypeSize*prototypeSize - 1) / (prototypeSize * prototypeSize)
 }
 
 // hidden is the width of the MLP's hidden layer.

@@ -220,10 +220,24 @@ const prototypeSize = 3
 // unchanged. What [CLS] then learns of the filter depends on [ViT].BlocksAfterFilter. With 0 the filter is in the last block, where no attention
 // follows: for given weights the features of [CLS] are the same as without the filter, which affects them only through the training of shared blocks.
 // With 1 or more [CLS] attends to filtered patches.
+//
+// [ViT].Filter may put a control in its place.
 func (v ViT) filter(scope *model.Scope, p parameters, x *Node, rows, columns int, out *Tokens) *Node {
-	batch, head := x.Shape().Dim(0), v.Dim/v.NumHeads
+	patches, batch, head := SliceAxis(x, 1, AxisRange(v.prefix())), x.Shape().Dim(0), v.Dim/v.NumHeads
+	added := func(y *Node) *Node {
+		none := Zeros(x.Graph(), SliceAxis(x, 1, AxisRange(0, v.prefix())).Shape())
+		return Add(x, Concatenate([]*Node{none, Reshape(y, batch, rows*columns, v.Dim)}, 1))
+	}
+	normed := func() *Node { return Reshape(layerNorm(scope.At("norm"), p, patches), -1, v.Dim) }
+	if v.Filter == ResidualBlock {
+		y := gelu(p, layers.Product(normed(), p.node(scope.At("fc1"), "weight", p.normal, v.Dim, v.blockWidth())))
+		return added(layers.Product(y, p.node(scope.At("fc2"), "weight", p.normal, v.blockWidth(), v.Dim)))
+	}
 	prototypes := p.masterNode(scope, "prototypes", p.normal, v.Prototypes, prototypeSize, prototypeSize, v.Dim)
-	h := Reshape(layerNorm(scope.At("norm"), p, SliceAxis(x, 1, AxisRange(v.prefix()))), -1, v.Dim)
+	if v.Filter == FrozenPrototypes {
+		scope.GetVariable("prototypes").SetTrainable(false)
+	}
+	h := normed()
 	u := Reshape(ConvertDType(prototypes, p.compute), -1, v.Dim)
 
 	const places = prototypeSize * prototypeSize
@@ -242,11 +256,9 @@ func (v ViT) filter(scope *model.Scope, p parameters, x *Node, rows, columns int
 	aggregated := layers.Contract("hbpm,mhd->bphd", ConvertDType(attention, p.compute), ReduceMean(value, 1))
 
 	y := linear(scope.At("proj"), p, Concatenate([]*Node{h, Reshape(aggregated, -1, v.Dim)}, -1), v.Dim)
-	y = Reshape(y, batch, rows*columns, v.Dim)
-	none := Zeros(x.Graph(), SliceAxis(x, 1, AxisRange(0, v.prefix())).Shape())
 	out.Prototypes = prototypes
 	out.FilterAttention = Reshape(TransposeAllAxes(attention, 1, 0, 2, 3), batch, v.NumHeads, rows, columns, v.Prototypes)
-	return Add(x, Concatenate([]*Node{none, y}, 1))
+	return added(y)
 }
 
 // RoPE are rotary position embeddings (Su et al., 2021) in two dimensions, as DINOv3 has them. The queries and keys of patch tokens are rotated,

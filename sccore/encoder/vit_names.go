@@ -247,12 +247,18 @@ func (v ViT) Weights() []Weight {
 		}
 		if v.filtered(i) {
 			filter = true
-			add(block+"filter/prototypes", v.Prototypes, prototypeSize, prototypeSize, v.Dim)
-			norm(block + "filter/norm")
-			for _, name := range []string{"q", "k", "v"} {
-				linear(block+"filter/"+name, v.Dim, v.Dim)
+			if v.Filter == ResidualBlock {
+				norm(block + "filter/norm")
+				add(block+"filter/fc1/weight", v.Dim, v.blockWidth())
+				add(block+"filter/fc2/weight", v.blockWidth(), v.Dim)
+			} else {
+				add(block+"filter/prototypes", v.Prototypes, prototypeSize, prototypeSize, v.Dim)
+				norm(block + "filter/norm")
+				for _, name := range []string{"q", "k", "v"} {
+					linear(block+"filter/"+name, v.Dim, v.Dim)
+				}
+				linear(block+"filter/proj", 2*v.Dim, v.Dim)
 			}
-			linear(block+"filter/proj", 2*v.Dim, v.Dim)
 			filter = false
 		}
 		norm(block + "norm2")
@@ -289,7 +295,10 @@ func (v ViT) FLOPs(patches int) float64 {
 		mlp *= 1.5
 	}
 	products := n*3*float64(v.PatchSize*v.PatchSize)*dim + float64(v.Depth)*(tokens*(4*dim*dim+mlp)+2*tokens*tokens*dim)
-	if v.Prototypes > 0 { // Queries, scores and values of the filter, and the layer after it. The prototypes' own projections are the same for all images.
+	switch {
+	case v.Prototypes > 0 && v.Filter == ResidualBlock:
+		products += n * 2 * dim * float64(v.blockWidth())
+	case v.Prototypes > 0: // Queries, scores and values of the filter, and the layer after it. The prototypes' own projections are the same for all images.
 		const places = prototypeSize * prototypeSize
 		products += n * (dim*dim + float64(v.Prototypes)*dim*(places+1) + 2*dim*dim)
 	}

@@ -3,6 +3,7 @@ package encoder_test
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gomlx/compute"
@@ -14,6 +15,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/settings"
+	"gonum.org/v1/gonum/stat"
 )
 
 func vit(t testing.TB, name string) encoder.ViT {
@@ -76,6 +78,98 @@ func TestViTsHaveTheWeightsOfTheirTwins(t *testing.T) {
 	}
 }
 
+// TestControlsOfTheFilter: a residual block in the filter's place has as many parameters, moves each patch by gelu(norm(x)·W1)·W2 of that patch alone, and leaves
+// [CLS] as it is; frozen prototypes are no trainable weights, and all else is as with the filter.
+func TestControlsOfTheFilter(t *testing.T) {
+	for _, of := range []struct {
+		name       string
+		prototypes int
+	}{{"vit-s16", 64}, {"vit-tiny", 16}, {"vit-s14-grid37-ls", 64}, {"vit-tiny", 4}} {
+		v := vit(t, of.name)
+		v.Prototypes = of.prototypes
+		counts := map[encoder.Filter]int{}
+		for _, kind := range []encoder.Filter{encoder.ObjectAware, encoder.FrozenPrototypes, encoder.ResidualBlock} {
+			v.Filter = kind
+			for _, w := range v.Weights() {
+				counts[kind] += w.Size()
+				if strings.HasSuffix(w.Path, "filter/fc1/weight") && v.PrototypesOf(w.Shape[1]) != of.prototypes {
+					t.Errorf("%s: a block of width %d stands for %d prototypes, want %d", of.name, w.Shape[1], v.PrototypesOf(w.Shape[1]), of.prototypes)
+				}
+			}
+		}
+		if counts[encoder.ResidualBlock] != counts[encoder.ObjectAware] || counts[encoder.FrozenPrototypes] != counts[encoder.ObjectAware] {
+			t.Errorf("%s with %d prototypes: parameters %v", of.name, of.prototypes, counts)
+		}
+	}
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		run := func(v encoder.ViT) (tokens []float64, store *model.Store) {
+			store = seeded(t, 7)
+			tokensOf(t, b, v, store) // Makes the variables.
+			for k, w := range v.Weights() {
+				if strings.Contains(w.Path, "mlp/") { // So that the block's output is what the filter leaves.
+					k = -1
+				}
+				value := waves(k, dtypes.Float64, 0.5, 0.1, w.Shape...)
+				if k < 0 {
+					value = tensors.FromShape(value.Shape())
+				}
+				if err := store.GetVariable("/" + w.Path).SetValue(value); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return tokensOf(t, b, v, store), store
+		}
+		v, none := smallest, smallest
+		v.Filter, none.Prototypes = encoder.ResidualBlock, 0
+		with, store := run(v)
+		value := func(name string) []float64 { return flat64(store.GetVariable("/blocks/1/filter/" + name).MustValue()) }
+		weight, bias, fc1, fc2 := value("norm/weight"), value("norm/bias"), value("fc1/weight"), value("fc2/weight")
+		before := tokensOf(t, b, none, store)
+		tokens, dim := len(with)/2/v.Dim, v.Dim
+		for token := range 2 * tokens {
+			x, want := before[token*dim:(token+1)*dim], slices.Clone(before[token*dim:(token+1)*dim])
+			if token%tokens > 0 {
+				mean, variance := stat.PopMeanVariance(x, nil)
+				for j := range len(fc1) / dim {
+					sum := 0.0
+					for i := range dim {
+						sum += ((x[i]-mean)/math.Sqrt(variance+1e-6)*weight[i] + bias[i]) * fc1[i*len(fc1)/dim+j]
+					}
+					hidden := sum * (1 + math.Erf(sum/math.Sqrt2)) / 2
+					for i := range dim {
+						want[i] += hidden * fc2[j*dim+i]
+					}
+				}
+			}
+			if off := far(with[token*dim:(token+1)*dim], want); off > 1e-6 {
+				t.Errorf("token %d is off by %g", token, off)
+			}
+		}
+		v.Filter = encoder.FrozenPrototypes
+		frozen, store := run(v)
+		v.Filter = encoder.ObjectAware
+		learnt, other := run(v)
+		if far(frozen, learnt) != 0 {
+			t.Error("frozen prototypes have other tokens")
+		}
+		const prototypes = "/blocks/1/filter/prototypes"
+		if store.GetVariable(prototypes).Trainable || !other.GetVariable(prototypes).Trainable || !store.GetVariable("/blocks/1/filter/q/weight").Trainable {
+			t.Error("other weights than frozen prototypes are frozen")
+		}
+	})
+}
+
+// tokensOf are the tokens of two small images after the last block.
+func tokensOf(t *testing.T, b compute.Backend, v encoder.ViT, store *model.Store) []float64 {
+	t.Helper()
+	exec := model.MustNewExec(b, store, func(scope *model.Scope, images *Node) []*Node {
+		tokens := v.Tokens(scope, images)
+		return []*Node{tokens.Blocks[v.Depth-1], tokens.Patches} // The Go engine wants the last node among the outputs.
+	})
+	defer exec.Finalize()
+	return flat64(exec.MustCall(waves(1000, dtypes.Float64, 1, 0, 2, 6, 4, 3))[0])
+}
+
 func TestViTRefusesWhatMakesNoSense(t *testing.T) {
 	if _, err := encoder.ViTByName("vit-q16"); err == nil {
 		t.Error("there is a vit-q16")
@@ -86,6 +180,7 @@ func TestViTRefusesWhatMakesNoSense(t *testing.T) {
 		"positions": func(v *encoder.ViT) { v.Positions = "linear" },
 		"compute":   func(v *encoder.ViT) { v.ComputeDType = dtypes.Int32 },
 		"filter":    func(v *encoder.ViT) { v.Prototypes = -1 },
+		"control":   func(v *encoder.ViT) { v.Filter = "none" },
 		"place":     func(v *encoder.ViT) { v.BlocksAfterFilter = 2 },
 		"no place":  func(v *encoder.ViT) { v.BlocksAfterFilter = -1 },
 		"grid":      func(v *encoder.ViT) { v.GridSize = 0 },
@@ -191,7 +286,11 @@ func TestViTGradientsAreDifferences(t *testing.T) {
 	positioned.GridSize, positioned.SwiGLU, positioned.Bias = 2, false, encoder.NoBias
 	earlier := smallest
 	earlier.BlocksAfterFilter = 1
-	for name, v := range map[string]encoder.ViT{"of 2021": smallest, "later": later, "later with positions": positioned, "filter earlier": earlier} {
+	block, frozen := smallest, smallest
+	block.Filter, frozen.Filter = encoder.ResidualBlock, encoder.FrozenPrototypes
+	for name, v := range map[string]encoder.ViT{
+		"of 2021": smallest, "later": later, "later with positions": positioned, "filter earlier": earlier, "block": block, "frozen": frozen,
+	} {
 		t.Run(name, func(t *testing.T) { checkGradients(t, v) })
 	}
 }

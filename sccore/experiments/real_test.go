@@ -68,7 +68,11 @@ func TestRealProfile(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	theory, _, _ := Find("theory")
+	o := study.Options{Profile: study.Real, Out: out, Data: data, Set: append(small, "recall.size=0")}
+	if err := pretrain.Study.Run(t.Context(), b, o); err == nil || !strings.Contains(err.Error(), "recall.size 0: the real profile") || strings.Contains(err.Error(), "\n") {
+		t.Error(err)
+	}
+	theory, _ := ByName("theory")
 	if err := theory.Run(t.Context(), b, study.Options{Profile: study.Real, Out: out}); err == nil || !strings.Contains(err.Error(), "--profile real: theory has none") {
 		t.Error(err)
 	}

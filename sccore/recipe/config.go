@@ -200,6 +200,9 @@ func (c Config) Check(profile study.Profile, read bool) error {
 		return err
 	}
 	usual := ProfileConfig(profile, read)
+	if profile == study.Real && c.Recall.Size == 0 {
+		return fmt.Errorf("recall.size 0: the real profile has no other measure than recall over patches, want 8 or more, such as %d", usual.Recall.Size)
+	}
 	if read {
 		if c.Images != usual.Images {
 			return fmt.Errorf("images %d: only synthetic images have a number; a run takes all images of --data", c.Images)

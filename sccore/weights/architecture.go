@@ -119,6 +119,11 @@ func (e evidence) findFilter(v *encoder.ViT) error {
 		}
 		found, v.Prototypes, v.BlocksAfterFilter = prototypes.key(), shape[2], v.Depth-1-block
 	}
+	for block := range v.Depth {
+		if fc1, ok := e.all[fmt.Sprintf("blocks.%d.filter.fc1.weight", block)]; ok && len(fc1.shape) == 2 {
+			v.Filter, v.Prototypes, v.BlocksAfterFilter = encoder.ResidualBlock, v.PrototypesOf(fc1.shape[0]), v.Depth-1-block
+		}
+	}
 	return nil
 }
 

@@ -50,6 +50,9 @@ func (c Card) markdown(file string) string {
 			block = fmt.Sprintf("Block %d", v.Depth-v.BlocksAfterFilter)
 		}
 		fmt.Fprintf(&text, "%s has the Object-Aware Filter with %d prototypes.\n", block, v.Prototypes)
+		if v.Filter == encoder.ResidualBlock {
+			text.WriteString("A residual block with as many parameters stands in its place.\n")
+		}
 	}
 	fmt.Fprintf(&text, "\nImages: %s.", c.Preprocessing.Describe(c.Size))
 	if c.Size != usualSize {

@@ -156,9 +156,12 @@ func TestFilterGoesOutAndIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.Prototypes = 5
+	v.Prototypes = 6
 	head := map[string]*tensors.Tensor{"mlp.0.weight": sine(99, 3, 64)}
-	for v.BlocksAfterFilter = range v.Depth {
+	for i := range 2 * v.Depth {
+		if v.BlocksAfterFilter = i % v.Depth; i == v.Depth {
+			v.Filter = encoder.ResidualBlock
+		}
 		store := model.NewStore()
 		for k, w := range v.Weights() {
 			if _, err := store.CreateVariable("/student/"+w.Path, sine(k, w.Shape...)); err != nil {

@@ -55,7 +55,7 @@ var same = func() names {
 	all := names{"swiglu.fc1.": "mlp.fc1.", "swiglu.fc2.": "mlp.fc2."}
 	for _, name := range strings.Fields(`cls_token reg_token pos_embed patch_embed.proj. norm. norm1. norm2. ls1.gamma ls2.gamma
 		attn.qkv. attn.proj. attn.q_norm. attn.k_norm. attn.q_bias attn.v_bias mlp.fc1. mlp.fc2.
-		filter.prototypes filter.norm. filter.q. filter.k. filter.v. filter.proj.`) {
+		filter.prototypes filter.norm. filter.q. filter.k. filter.v. filter.proj. filter.fc1. filter.fc2.`) {
 		all[name] = name
 	}
 	return all

@@ -31,17 +31,17 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 		}
 	}
 	whole, parts := t.TempDir(), t.TempDir()
-	run(whole, "random", "stage1", "line1", "line4", "line8")
+	run(whole, "random", "stage1", "line1", "line4", "line7", "line8", "line9")
 	run(parts, "line4")
 	run(parts, "random")
-	run(parts, "stage1", "line1", "line4", "line8")
+	run(parts, "stage1", "line1", "line4", "line7", "line8", "line9")
 
 	values := func(out string) map[string]float64 {
 		t.Helper()
 		records := studytest.Records(t, out, Name)
 		values := map[string]float64{}
 		for _, r := range records {
-			key := r.Cell + " " + r.Column
+			key := r.Cell + " " + r.Row + " " + r.Column
 			if _, twice := values[key]; twice {
 				t.Errorf("%s is recorded twice", key)
 			}
@@ -53,8 +53,8 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 		return values
 	}
 	one, other := values(whole), values(parts)
-	if len(one) != 5*len(maintable.Columns) || len(other) != len(one) {
-		t.Fatalf("%d and %d numbers, want 5 rows of 4", len(one), len(other))
+	if len(one) != 8*len(maintable.Columns) || len(other) != len(one) {
+		t.Fatalf("%d and %d numbers, want 8 rows of 4", len(one), len(other))
 	}
 	for key, value := range one {
 		if other[key] != value {
@@ -96,8 +96,18 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 	if got := rows["1"].Cells[0]; !math.IsNaN(got.Paper) || len(got.Ours) != 1 || len(rows["2"].Cells[0].Ours) != 0 { // The paper's is of other images.
 		t.Errorf("line 1 in the table: %+v, line 2: %+v", got, rows["2"].Cells[0])
 	}
-	last := tables[0].Rows[len(tables[0].Rows)-1]
-	if !strings.HasPrefix(last.Heads[0], "8: ") || !math.IsNaN(last.Cells[0].Paper) || len(last.Cells[0].Ours) != 1 || !strings.Contains(tables[0].Caption, "Line 8 is not in the paper") {
+	before, block := rows[beforeRow], rows["9: a residual block of as many parameters for the filter"]
+	if len(before.Cells) == 0 || len(block.Cells) == 0 || len(before.Cells[0].Ours) != 1 || len(block.Cells[0].Ours) != 1 || !strings.Contains(tables[0].Caption, "not the gain of object prototypes") {
+		t.Errorf("line 7 before the filter: %+v; line 9: %+v; %s", before, block, tables[0].Caption)
+	}
+	// Linear segmentation sees the filter, [CLS] does not.
+	for column, same := range map[string]bool{maintable.ColumnKNN: true, maintable.ColumnMIoU: false} {
+		if one["line7/seed0 7 "+column] == one["line7/seed0 "+beforeRow+" "+column] != same {
+			t.Errorf("%s: %v with the filter and before it", column, one)
+		}
+	}
+	last := rows["8: the filter before the last attention"]
+	if len(last.Heads) == 0 || !math.IsNaN(last.Cells[0].Paper) || len(last.Cells[0].Ours) != 1 || !strings.Contains(tables[0].Caption, "Line 8 is not in the paper") {
 		t.Errorf("last row %+v of %s", last, tables[0].Caption)
 	}
 }
@@ -111,7 +121,8 @@ func TestAblationRefusesWhatItCannotDo(t *testing.T) {
 		"second.lambda":         {Profile: study.Smoke, Set: []string{"second.lambda=1"}},
 		`no key "segmentation"`: {Profile: study.Smoke, Set: []string{"segmentation.rate=1"}},
 		"segmentation.rate 0":   {Profile: study.Smoke, Data: data, Set: []string{"segmentation.rate=0"}},
-		"line9":                 {Profile: study.Smoke, Only: []string{"line9"}},
+		"line12":                {Profile: study.Smoke, Only: []string{"line12"}},
+		`second.filter "block"`: {Profile: study.Smoke, Set: []string{"second.filter=block", "second.lambdas.prototypes=0"}},
 		"blocks_after_filter 1": {Profile: study.Smoke, Set: []string{"second.blocks_after_filter=1"}},
 		`dataset "line4"`:       {Profile: study.Smoke, Data: data, Only: []string{"line4"}},
 		"linear.epochs 0":       {Profile: study.Smoke, Set: []string{"linear.epochs=0"}},
@@ -132,13 +143,13 @@ func TestAblationRefusesWhatItCannotDo(t *testing.T) {
 
 // TestAblationOfOneBlock: a transformer of one block has no attention after the filter, and so no line 8.
 func TestAblationOfOneBlock(t *testing.T) {
-	for encoder, want := range map[string]int{"vit-tiny": 2 + 8, "vit-64x1x4p8": 2 + 7} {
+	for encoder, want := range map[string]int{"vit-tiny": 2 + 11, "vit-64x1x4p8": 2 + 10} {
 		all, err := cells(study.Options{Profile: study.Smoke, Out: t.TempDir(), Set: []string{"first.encoder=" + encoder, "second.encoder=" + encoder}}, "synthetic")
 		if err != nil {
 			t.Fatal(err)
 		}
-		earlier := slices.ContainsFunc(all, func(c study.Cell[maintable.Config]) bool { return rowOf(c) == earlierRow })
-		if len(all) != want || earlier != (want == 2+8) {
+		earlier := slices.ContainsFunc(all, func(c study.Cell[maintable.Config]) bool { return rowOf(c) == "8" })
+		if len(all) != want || earlier != (want == 2+11) {
 			t.Errorf("%s: %d cells, with line 8: %t", encoder, len(all), earlier)
 		}
 	}

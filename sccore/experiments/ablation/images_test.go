@@ -140,7 +140,7 @@ func TestAblationReadsImages(t *testing.T) {
 	if err := lock.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if records, err = run([]string{"init=" + found[0]}, "images/init", "images/line7"); err != nil || len(records) != (3+2)*4 || !trained {
+	if records, err = run([]string{"init=" + found[0]}, "images/init", "images/line7"); err != nil || len(records) != (3+3)*4 || !trained {
 		t.Fatalf("from weights %d records, %v", len(records), err)
 	}
 	for _, r := range records[3*4:] {

@@ -1,5 +1,5 @@
 // Package ablation studies the effect of each part of the method ("Ablation Studies"). Seven lines with parts of the method on or off train from the same
-// checkpoint per seed, and an eighth that the paper does not have, whose filter acts before the last attention.
+// checkpoint per seed, and four that the paper does not have, which vary the filter.
 package ablation
 
 import (
@@ -27,6 +27,12 @@ func newCell(dataset, row string, seed int, config maintable.Config) study.Cell[
 	return maintable.NewCell(dataset, seed, config, cmp.Or(cellNames[row], "line"+row))
 }
 
+// The line with the filter, and its encoder read without it, before the filter acts.
+const (
+	filteredRow = "7"
+	beforeRow   = "7, before the filter"
+)
+
 // rowOf returns the row of a cell, which is the number of a line or a row of the experiment pretrain.
 func rowOf(c study.Cell[maintable.Config]) string {
 	name := c.Path[len(c.Path)-1]
@@ -53,8 +59,8 @@ func cells(o study.Options, dataset string) ([]study.Cell[maintable.Config], err
 	if err := config.Configure(o, &config, dataset == recipe.Images); err != nil {
 		return nil, err
 	}
-	if config.Second.BlocksAfterFilter > 0 {
-		return nil, fmt.Errorf("second.blocks_after_filter %d: line 7 has the filter in the last block and line %d in the one before, want 0", config.Second.BlocksAfterFilter, sccore.FilterEarlier.Line)
+	if second := config.Second; second.BlocksAfterFilter > 0 || second.Filter != "" {
+		return nil, fmt.Errorf("second.blocks_after_filter %d, second.filter %q: the lines from 8 on vary the filter of line 7, want 0 and none", second.BlocksAfterFilter, second.Filter)
 	}
 	rows := []string{recipe.RowRandom, recipe.RowAlignment}
 	if config.Init != "" {
@@ -119,7 +125,13 @@ var Study = maintable.Spec(study.Spec[maintable.Config, maintable.Data]{
 	Open: func(o study.Options, _ string, cells []study.Cell[maintable.Config]) (maintable.Data, error) {
 		return maintable.Open(o, cells[0].Config, cells[0].Seed)
 	},
-	Numbers:   func(d maintable.Data, c study.Cell[maintable.Config]) []study.Number { return d.Numbers(rowOf(c)) },
+	Numbers: func(d maintable.Data, c study.Cell[maintable.Config]) []study.Number {
+		numbers := d.Numbers(rowOf(c))
+		if rowOf(c) == filteredRow {
+			numbers = append(numbers, d.Numbers(beforeRow)...)
+		}
+		return numbers
+	},
 	Steps:     training.Steps,
 	FLOPs:     training.FLOPs,
 	NewWorker: training.NewWorker,

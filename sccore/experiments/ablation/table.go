@@ -14,8 +14,11 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// earlierRow is the row of the line that the paper does not have.
-var earlierRow = strconv.Itoa(sccore.FilterEarlier.Line)
+// beyondPaper reports whether a row is not in the paper: a line that varies the filter, or one that is read before it.
+func beyondPaper(row string) bool {
+	number, err := strconv.Atoi(row)
+	return row == beforeRow || err == nil && number > len(sccore.Ablations)
+}
 
 // pairs are the rows of the paired table: what a line adds to another one.
 var pairs = []struct{ Title, Row, Other string }{
@@ -28,12 +31,25 @@ var pairs = []struct{ Title, Row, Other string }{
 	{"line 7 − line 3: all of the method against both alignments", "7", "3"},
 	{"line 8 − line 6: + filter before the last attention", "8", "6"},
 	{"line 8 − line 7: the filter's place", "8", "7"},
+	{"line 7 − line 9: the filter over a residual block of as many parameters", "7", "9"},
+	{"line 7 − line 10: learnt prototypes over frozen random ones", "7", "10"},
+	{"line 7 − line 11: L_proto", "7", "11"},
+	{"line 9 − line 6: + residual block", "9", "6"},
+	{"line 7 − line 7, before the filter: the filter itself", "7", beforeRow},
+	{"line 7, before the filter − line 6: training with the filter", beforeRow, "6"},
 	{"line 3 − stage 1: both alignments, trained on", "3", recipe.RowAlignment},
 	{"line 7 − stage 1: all of stage 2", "7", recipe.RowAlignment},
 	{"stage 1 − random weights", recipe.RowAlignment, recipe.RowRandom},
 	{"initialisation − random weights", recipe.RowInit, recipe.RowRandom},
 	{"line 3 − initialisation: both alignments, trained on", "3", recipe.RowInit},
 	{"line 7 − initialisation: all of the method", "7", recipe.RowInit},
+}
+
+// filterCaptions say what the lines show that the paper does not have.
+var filterCaptions = map[int]string{
+	8:  " Line 8 is not in the paper: there [CLS] can see the filter.",
+	9:  " Line 9 is not in the paper: what it gains over line 6 as line 7 does is not the gain of object prototypes.",
+	10: " Nor are lines 10 and 11.",
 }
 
 // fromWeights reports whether the lines start from a file of weights.
@@ -99,16 +115,21 @@ func tables(r study.Results) []figures.Table {
 	for _, line := range paper.Rows {
 		main.Rows = append(main.Rows, study.Row{Key: line.Heads[0], Heads: line.Heads})
 	}
-	if recorded(earlierRow) {
-		main.Rows = append(main.Rows, study.Row{Key: earlierRow, Heads: []string{earlierRow + ": the filter before the last attention", "1", "1", "1", "1", "1"}})
-		caption += " Line " + earlierRow + " is not in the paper: there [CLS] can see the filter."
+	if recorded(beforeRow) {
+		main.Rows = append(main.Rows, study.Row{Key: beforeRow, Heads: []string{beforeRow, "1", "1", "1", "1", "1"}})
+	}
+	for _, line := range sccore.FilterAblations {
+		if row := strconv.Itoa(line.Line); recorded(row) {
+			main.Rows = append(main.Rows, study.Row{Key: row, Heads: []string{row + ": " + line.Name, "1", "1", "1", "1", "1"}})
+			caption += filterCaptions[line.Line]
+		}
 	}
 	main.Caption = caption
 	differences := study.Table{
 		Title: title + ", what each part adds", Caption: "Differences of the lines, paired by seed.", Unit: "%", RowHeads: []figures.RowHead{{Name: "difference"}}, Columns: main.Columns,
 	}
 	for _, pair := range pairs {
-		if pair.Row != other && pair.Other != other && (pair.Row != earlierRow || recorded(earlierRow)) {
+		if pair.Row != other && pair.Other != other && (!beyondPaper(pair.Row) || recorded(pair.Row)) && (!beyondPaper(pair.Other) || recorded(pair.Other)) {
 			differences.Rows = append(differences.Rows, study.Row{Key: pair.Row, Minus: pair.Other, Heads: []string{pair.Title}})
 		}
 	}
@@ -149,8 +170,8 @@ func TradeOff(r study.Results) figures.Chart {
 				x, y = append(x, record.Value), append(y, miou.Value)
 			}
 		}
-		if name == earlierRow && len(x) == 0 {
-			continue // The paper does not have it.
+		if beyondPaper(name) && len(x) == 0 {
+			continue
 		}
 		ours.XValues, ours.Values, ours.Labels = append(ours.XValues, x), append(ours.Values, y), append(ours.Labels, name)
 		printed.X, printed.Y = append(printed.X, printedOf(paper, maintable.ColumnKNN, name)), append(printed.Y, printedOf(paper, maintable.ColumnMIoU, name))

@@ -43,7 +43,22 @@ func stageOf(c study.Cell[maintable.Config]) recipe.Stage {
 
 // record measures the online branch and records each column.
 func record(r *run, t *recipe.Trainer) error {
-	row, dir := rowOf(r.Cell), r.Dir
+	row := rowOf(r.Cell)
+	err := recordRow(r, row, t.Frozen)
+	if err != nil || row != filteredRow {
+		return err
+	}
+	before, err := t.Extractor(false)
+	if err != nil {
+		return err
+	}
+	defer before.Close()
+	return recordRow(r, beforeRow, before)
+}
+
+// recordRow measures an encoder and records each column of a row.
+func recordRow(r *run, row string, frozen *evaluation.FeatureExtractor) error {
+	dir := r.Dir
 	if !r.Wants(row) {
 		return nil
 	}
@@ -51,7 +66,7 @@ func record(r *run, t *recipe.Trainer) error {
 		dir = ""
 	}
 	numbers, err := recipe.Measured(r, row, dir, func() ([]study.Number, error) {
-		return r.Data.Measure(r.Context, &evaluation.Encoder{FeatureExtractor: t.Frozen, Seed: uint64(r.Cell.Seed)}, r.Cell.Config)
+		return r.Data.Measure(r.Context, &evaluation.Encoder{FeatureExtractor: frozen, Seed: uint64(r.Cell.Seed)}, r.Cell.Config)
 	})
 	for _, n := range numbers {
 		delete(n.Details, "within_classes") // The curve has them.

@@ -47,6 +47,9 @@ func TestArmsStartAlikeAndResume(t *testing.T) {
 		if r.Details["steps"] != steps || r.Details["images"] != 8*steps || !strings.HasSuffix(r.Protocol, branch) {
 			t.Errorf("record %+v", r)
 		}
+		if gate, gated := r.Details[study.DetailGate]; gated != (r.Row == rowMethod) || gated && !(gate > 0) {
+			t.Errorf("%s: the gate is %g, recorded: %t", r.Cell, gate, gated)
+		}
 	}
 	if len(values) != len(rows)*len(maintable.Columns) {
 		t.Errorf("%d numbers", len(values))

@@ -211,6 +211,9 @@ func record(r *run, frozen *evaluation.FeatureExtractor, how string) error {
 	last := points[len(points)-1]
 	details := map[string]float64{"loss": last.Total, "steps": float64(last.Step), "images": float64(last.Step * c.Second.Batch)}
 	curve, err := r.Path(recipe.CurveFile)
+	if err == nil {
+		err = recipe.AddGate(r.Dir, details)
+	}
 	if err != nil {
 		return err
 	}

@@ -185,8 +185,20 @@ func TestTransferRowsComeFromPretraining(t *testing.T) {
 	out := t.TempDir()
 	b := testbackend.Go(t)
 	pretend(t, out)
+	trained, err := filepath.Glob(filepath.Join(out, recipe.Pretraining, "*", "*", "second"))
+	if err != nil || len(trained) != 1 {
+		t.Fatalf("%v, %v", trained, err)
+	}
+	if err := os.WriteFile(filepath.Join(trained[0], "correspondences.json"), []byte(`{"gate":1.5}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	if err := runTransferSmoke(t, out); err != nil {
 		t.Fatal(err)
+	}
+	for _, r := range studytest.Records(t, out, Name) {
+		if gate, gated := r.Details[study.DetailGate]; gated != (r.Row == encoders.Second) || gated && gate != 1.5 {
+			t.Errorf("%s: the gate is %g, recorded: %t", r.Cell, gate, gated)
+		}
 	}
 	results, err := Study.Load(study.Options{Out: out, Profile: study.Smoke})
 	if err != nil {

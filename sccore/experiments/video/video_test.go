@@ -48,7 +48,8 @@ func TestVideoRunsOnEachBackendAndGoesOn(t *testing.T) {
 func TestVideoOptions(t *testing.T) {
 	tiny := filepath.Join(t.TempDir(), "tiny.safetensors")
 	vit, store, err := encoders.Encoder{Architecture: "vit-tiny"}.Load(1)
-	if err := errors.Join(err, weights.ExportViT(tiny, store, "/", vit, nil, nil)); err != nil {
+	gate := os.WriteFile(filepath.Join(filepath.Dir(tiny), "correspondences.json"), []byte(`{"gate":1.5}`), 0o644)
+	if err := errors.Join(err, gate, weights.ExportViT(tiny, store, "/", vit, nil, nil)); err != nil {
 		t.Fatal(err)
 	}
 	// A name of the user's own adds a row.
@@ -57,6 +58,11 @@ func TestVideoOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	results, err := Study.Load(own)
+	for _, r := range studytest.Records(t, own.Out, Name) {
+		if r.Details[study.DetailGate] != 1.5 { // That of the training that left the encoder.
+			t.Errorf("%s: the gate is %v", r.Cell, r.Details)
+		}
+	}
 	if err != nil || len(results.Rows()) != 1 {
 		t.Fatal(results.Rows(), err)
 	}

@@ -67,15 +67,13 @@ func (c Config) Check(profile study.Profile, read bool) error {
 	return c.Config.Check(profile, read)
 }
 
-// AllLines are the paper's lines and the one that it does not have.
-var AllLines = append(slices.Clone(sccore.Ablations), sccore.FilterEarlier)
+// AllLines are the paper's lines and those that it does not have.
+var AllLines = slices.Concat(sccore.Ablations, sccore.FilterAblations)
 
 // Lines are all lines that the encoder can have: in one of a single block there is no attention after the filter.
 func (c Config) Lines() []sccore.Ablation {
-	if v, err := encoder.ViTByName(c.Second.Encoder); err == nil && v.Depth == 1 {
-		return sccore.Ablations
-	}
-	return AllLines
+	v, err := encoder.ViTByName(c.Second.Encoder)
+	return slices.DeleteFunc(slices.Clone(AllLines), func(line sccore.Ablation) bool { return err == nil && v.Depth == 1 && line.BlocksAfterFilter > 0 })
 }
 
 // NewCell returns a cell of this name. Those on real images have the dataset in front.

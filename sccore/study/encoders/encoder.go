@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -83,6 +84,17 @@ func (e Encoder) Open(b compute.Backend, seed int) (*evaluation.Encoder, error) 
 		opened.File = e.Weights
 	}
 	return opened, err
+}
+
+// addGate adds to the details of a number the correspondences that the training of the encoder's file began with, if it has left them beside the file.
+func (e Encoder) addGate(details *map[string]float64) error {
+	if e.Weights == "" {
+		return nil
+	}
+	if *details == nil {
+		*details = map[string]float64{}
+	}
+	return recipe.AddGate(filepath.Dir(e.Weights), *details)
 }
 
 // Describe names an encoder as the notes of a table do, and says where it computes in half precision.

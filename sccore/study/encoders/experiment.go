@@ -128,6 +128,9 @@ func (e Experiment[C]) run(r *study.Run[C, evaluation.Data]) error {
 	for i, n := range result.Numbers {
 		numbers[i].Metric, numbers[i].Unit, numbers[i].Value, numbers[i].Details = n.Metric, n.Unit, n.Value, n.Details
 		numbers[i].Protocol = cmp.Or(result.Protocol, measured.Protocol())
+		if err := encoderOf(&r.Cell.Config).addGate(&numbers[i].Details); err != nil {
+			return err
+		}
 		if r.Data.Note != "" {
 			numbers[i].Protocol += "; " + r.Data.Note
 		}

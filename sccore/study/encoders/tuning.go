@@ -219,6 +219,9 @@ func (w tuner[C, D, T, R, M]) Run(r *study.Run[C, D]) error {
 	for i := range numbers {
 		n := &numbers[i]
 		n.Row, n.Column, n.Encoder, n.Seconds = encoderOf(&c).Row, columns[i], left, state.Seconds
+		if err := encoderOf(&c).addGate(&n.Details); err != nil {
+			return err
+		}
 		n.Details[e.Unit+"s_per_second"] = float64(steps*batch) / state.Seconds
 		if counted, ok := any(config).(interface{ FLOPs() float64 }); ok {
 			if n.Details["gflop_per_"+e.Unit] = 3 * counted.FLOPs() / 1e9; peak > 0 {

@@ -28,6 +28,7 @@ type ScoreboardRow struct {
 	Data     []string       // The identity of each dataset behind the values.
 	Values   []float64      // One per seed; empty without runs.
 	Interval stats.Interval // Of their mean.
+	Images   stats.Interval // Of their mean, over test images, of which N is the number; N is 0 without one.
 	// P is the p-value of the two-sided t-test that the mean is 0, and Corrected that after Holm's correction. NaN if there is none.
 	P, Corrected float64
 	// Family is the number of quantities that the correction is for: those of all claims of the experiment on this kind of data, whatever has run.
@@ -180,6 +181,9 @@ func (s Scoreboard) caption() (sentences []string) {
 		"Ours: mean ± sd over n seeds, with the 95 % t-interval and the p-value by Holm's correction for all that the experiment's claims measure on the kind of data, as many as stand beside it.",
 		fmt.Sprintf("Holds, corrected: the p-value is below 0.05, on the claimed side of 0. Holds alone: only the claim's own interval lies there. "+
 			"Fails, corrected or alone: the same on the other side. Open: the interval holds 0, or there are fewer than %d seeds. A claim of several parts holds if each does.", MinSeeds))
+	if slices.ContainsFunc(s.Rows, func(r ScoreboardRow) bool { return r.Images.N > 0 }) {
+		sentences = append(sentences, "Images: the 95 % interval over test images for these seeds, by a bootstrap that is paired between rows; the verdict does not use it.")
+	}
 	if s.Profile != "" {
 		sentences = append(sentences, "Profile: "+s.Profile+".")
 	}
@@ -228,6 +232,9 @@ func (r ScoreboardRow) cells() []Lines {
 		if !math.IsNaN(r.Interval.SD) {
 			ours += " ± " + r.number(r.Interval.SD)
 			interval = "[" + r.number(r.Interval.Low) + ", " + r.number(r.Interval.High) + "]"
+		}
+		if r.Images.N > 0 {
+			interval = strings.TrimSpace(interval + " images [" + r.number(r.Images.Low) + ", " + r.number(r.Images.High) + "]")
 		}
 		if r.Corrected < 0.001 {
 			p = "< 0.001"
@@ -297,8 +304,12 @@ func (s Scoreboard) LinkedHTML(link func(experiment string) string) string {
 // CSV writes the scoreboard for machines: seven digits, missing values empty, one value per seed separated by spaces.
 func (s Scoreboard) CSV() string {
 	records := [][]string{{"id", "part", "claim", "measure", "sign", "unit", "experiment", "control", "kind", "profile", "data", "paper", "mean", "sd", "low", "high",
-		"n", "values", "p", "corrected_p", "family", "verdict"}}
+		"n", "values", "p", "corrected_p", "family", "verdict", "images_low", "images_high", "images"}}
 	for _, row := range s.Rows {
+		var images [3]string
+		if row.Images.N > 0 {
+			images = [3]string{plain(row.Images.Low), plain(row.Images.High), strconv.Itoa(row.Images.N)}
+		}
 		sign := "+"
 		if row.Claim.Sign < 0 {
 			sign = "-"
@@ -309,7 +320,8 @@ func (s Scoreboard) CSV() string {
 		}
 		records = append(records, []string{row.Claim.ID, row.Claim.Part, row.Claim.Text, row.Claim.Measure, sign, row.Claim.Unit, row.Claim.Experiment,
 			row.Claim.Control, string(row.Kind), s.Profile, strings.Join(row.Data, "; "), plain(row.Claim.Paper), mean, plain(row.Interval.SD), plain(row.Interval.Low),
-			plain(row.Interval.High), strconv.Itoa(len(row.Values)), joinPlain(row.Values), plain(row.P), plain(row.Corrected), strconv.Itoa(row.Family), string(row.Verdict)})
+			plain(row.Interval.High), strconv.Itoa(len(row.Values)), joinPlain(row.Values), plain(row.P), plain(row.Corrected), strconv.Itoa(row.Family), string(row.Verdict),
+			images[0], images[1], images[2]})
 	}
 	return csvText(records)
 }

@@ -12,9 +12,11 @@ import (
 
 // Cell is one number of a table: what the paper prints and what runs measured.
 type Cell struct {
-	Paper   float64   // The printed number, NaN if there is none.
-	Ours    []float64 // One value per seed in the table's unit; empty if nothing was measured.
-	Records []string  // The records behind our values, for [Table.LinkedHTML]; empty if they are not known.
+	Paper float64   // The printed number, NaN if there is none.
+	Ours  []float64 // One value per seed in the table's unit; empty if nothing was measured.
+	// Images is the interval of ours over test images, shown behind it in brackets; N is 0 without one.
+	Images  stats.Interval
+	Records []string // The records behind our values, for [Table.LinkedHTML]; empty if they are not known.
 }
 
 // Row is one row of a table.
@@ -192,6 +194,9 @@ func (t Table) grid(reading string, format func(Cell, numberLook) Lines) Grid {
 	if t.Profile != "" {
 		g.Caption = append(g.Caption, "Profile: "+t.Profile+".")
 	}
+	if slices.ContainsFunc(t.cells(), func(c Cell) bool { return c.Images.N > 0 }) {
+		g.Caption = append(g.Caption, "In brackets: the 95 % interval over test images for these seeds, by a bootstrap that is paired between rows.")
+	}
 	if same {
 		g.Caption = append(g.Caption, "◐: the same crop for both views.")
 	}
@@ -216,6 +221,9 @@ func (c Cell) numbers() (paper, mean, sd, delta string) {
 	ours := stats.MeanInterval(c.Ours)
 	if !math.IsNaN(ours.SD) {
 		sd = " ± " + decimal(ours.SD, 1)
+	}
+	if c.Images.N > 0 {
+		sd += " [" + decimal(c.Images.Low, 1) + ", " + decimal(c.Images.High, 1) + "]"
 	}
 	if difference := ours.Mean - c.Paper; !math.IsNaN(difference) {
 		delta = signed(difference)

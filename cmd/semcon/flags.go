@@ -205,7 +205,7 @@ func textOf(format string) io.Writer {
 }
 
 // csvNumbers are the columns of tables and claims in CSV that are numbers in JSON. What is missing is null, and "values" a list.
-var csvNumbers = []string{"paper", "mean", "sd", "low", "high", "n", "p", "corrected_p", "family"}
+var csvNumbers = []string{"paper", "mean", "sd", "low", "high", "n", "p", "corrected_p", "family", "images_low", "images_high", "images"}
 
 // printLines prints a CSV text with a header as JSON: an object for each line.
 func printLines(text string) error {

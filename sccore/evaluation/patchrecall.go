@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/knn"
@@ -79,6 +80,8 @@ type PatchRecalls struct {
 	All        Recall   `json:"all"`
 	Foreground *Recall  `json:"foreground,omitempty"`
 	Names      []string `json:"names"` // The classes that count.
+	// ByImage are the counts of the test images behind the linear recall, that of k-NN, and the linear one without background.
+	ByImage [3]stats.ByImage `json:"-"`
 }
 
 // String has a line for people about each.
@@ -127,7 +130,7 @@ func (p PatchRecall) Evaluate(ctx context.Context, b compute.Backend, train, tes
 	if len(classes) < 2 {
 		return r, fmt.Errorf("%s: recall of one class says nothing, want two or more", train.Images.Name)
 	}
-	known, err := p.draw(ctx, train)
+	known, _, err := p.draw(ctx, train)
 	if err != nil {
 		return r, err
 	}
@@ -137,25 +140,27 @@ func (p PatchRecall) Evaluate(ctx context.Context, b compute.Backend, train, tes
 				train.Images.Name, 100*p.Purity, classes[class], there(classes, known))
 		}
 	}
-	asked, err := p.draw(ctx, test)
+	asked, images, err := p.draw(ctx, test)
 	if err != nil {
 		return r, err
 	}
 	for class, name := range classes {
 		if min(len(known[class]), len(asked[class])) >= p.Least {
-			known[len(r.Names)], asked[len(r.Names)] = known[class], asked[class]
+			known[len(r.Names)], asked[len(r.Names)], images[len(r.Names)] = known[class], asked[class], images[class]
 			r.Names = append(r.Names, name)
 		}
 	}
 	if len(r.Names) < 2 {
 		return r, fmt.Errorf("%s: %d classes have at least %d patches, in training and in testing, want two or more classes", train.Images.Name, len(r.Names), p.Least)
 	}
-	known, asked = known[:len(r.Names)], asked[:len(r.Names)]
-	if r.All, err = p.classify(b, known, asked, train.Seed); err != nil || r.Names[0] != "background" || len(r.Names) < 3 {
+	known, asked, images = known[:len(r.Names)], asked[:len(r.Names)], images[:len(r.Names)]
+	var counts [2]stats.ByImage
+	r.All, counts, err = p.classify(b, known, asked, images, test.Images.Len(), train.Seed)
+	if r.ByImage[0], r.ByImage[1] = counts[0], counts[1]; err != nil || r.Names[0] != "background" || len(r.Names) < 3 {
 		return r, err
 	}
-	foreground, err := p.classify(b, known[1:], asked[1:], train.Seed)
-	r.Foreground = &foreground
+	foreground, counts, err := p.classify(b, known[1:], asked[1:], images[1:], test.Images.Len(), train.Seed)
+	r.Foreground, r.ByImage[2] = &foreground, counts[0]
 	return r, err
 }
 
@@ -170,24 +175,28 @@ func there(classes []string, patches [][][]float32) string {
 	return cmp.Or(strings.Join(some, ","), "none")
 }
 
-// draw returns features of patches by class: of each, as many as are drawn without preference from all of its patches.
-func (p PatchRecall) draw(ctx context.Context, set FrozenFeatures) ([][][]float32, error) {
+// draw returns features of patches by class, and the images that they are of: of each class, as many as are drawn without preference from all of its patches.
+func (p PatchRecall) draw(ctx context.Context, set FrozenFeatures) (drawn [][][]float32, images [][]int, err error) {
 	classes := len(set.Images.Classes)
 	grid := set.TestSize / set.Extractor.ViT.PatchSize
-	drawn, seen, rng := make([][][]float32, classes), make([]int, classes), rand.New(rand.NewPCG(set.Seed, uint64(p.PerClass)))
-	pure := func(of Patches) []uint8 { return pureClasses(of.Image, grid, classes, p.Purity) }
-	_, err := eachPatch(set.All(ctx), pure, func(feature []float32, class uint8) {
+	drawn, images = make([][][]float32, classes), make([][]int, classes)
+	image, seen, rng := -1, make([]int, classes), rand.New(rand.NewPCG(set.Seed, uint64(p.PerClass)))
+	pure := func(of Patches) []uint8 {
+		image++
+		return pureClasses(of.Image, grid, classes, p.Purity)
+	}
+	_, err = eachPatch(set.All(ctx), pure, func(feature []float32, class uint8) {
 		seen[class]++
 		if len(drawn[class]) < p.PerClass {
-			drawn[class] = append(drawn[class], slices.Clone(feature))
+			drawn[class], images[class] = append(drawn[class], slices.Clone(feature)), append(images[class], image)
 		} else if at := rng.IntN(seen[class]); at < p.PerClass { // So each of those seen is held with the same probability.
-			drawn[class][at] = slices.Clone(feature)
+			drawn[class][at], images[class][at] = slices.Clone(feature), image
 		}
 	})
 	if err != nil && !errors.Is(err, errNotAnnotated) { // The caller says which classes have patches.
-		return nil, err
+		return nil, nil, err
 	}
-	return drawn, nil
+	return drawn, images, nil
 }
 
 // pureClasses returns the class of each of grid×grid patches that covers at least the share purity of all its pixels, or [datasets.Ignore] without one.
@@ -205,8 +214,9 @@ func pureClasses(a *datasets.SegmentedImage, grid, classes int, purity float64) 
 	return pure
 }
 
-// classify measures both classifiers on patches by class.
-func (p PatchRecall) classify(b compute.Backend, known, asked [][][]float32, seed uint64) (r Recall, err error) {
+// classify measures both classifiers on patches by class. images are those of the patches that are asked, of count; counts are by image, of the linear classifier and
+// of k-NN.
+func (p PatchRecall) classify(b compute.Backend, known, asked [][][]float32, images [][]int, count int, seed uint64) (r Recall, counts [2]stats.ByImage, err error) {
 	classes := len(known)
 	r = Recall{Classes: classes, Chance: 100 / float64(classes), Training: p.PerClass}
 	for _, features := range known {
@@ -223,13 +233,12 @@ func (p PatchRecall) classify(b compute.Backend, known, asked [][][]float32, see
 	}
 	train, test := asPatches(balanced), asPatches(asked)
 	if len(test.Truth) == 0 {
-		return r, errNotAnnotated
+		return r, counts, errNotAnnotated
 	}
-	linear, err := p.Probe.Confusion(b, train, test, classes, seed)
+	said, err := p.Probe.predict(b, train, test, classes, seed)
 	if err != nil {
-		return r, err
+		return r, counts, err
 	}
-	r.Test, r.Linear, r.LinearError = len(test.Truth), linear.Recall(), recallError(linear, classes)
 	labels := make([]int32, len(train.Truth))
 	for i, class := range train.Truth {
 		labels[i] = int32(class)
@@ -239,14 +248,19 @@ func (p PatchRecall) classify(b compute.Backend, known, asked [][][]float32, see
 	}
 	predicted, err := p.KNN.Predict(b, matrix(train), labels, classes, matrix(test))
 	if err != nil {
-		return r, err
+		return r, counts, err
 	}
-	nearest := metrics.NewConfusion(classes)
+	linear, nearest, of := metrics.NewConfusion(classes), metrics.NewConfusion(classes), slices.Concat(images...)
+	counts = [2]stats.ByImage{make(stats.ByImage, count), make(stats.ByImage, count)}
 	for i, class := range test.Truth {
+		linear.AddCount(int(class), int(said[i]), 1)
 		nearest.AddCount(int(class), int(predicted[i]), 1)
+		counts[0].Add(of[i], int(class), said[i] == class)
+		counts[1].Add(of[i], int(class), predicted[i] == int32(class))
 	}
+	r.Test, r.Linear, r.LinearError = len(test.Truth), linear.Recall(), recallError(linear, classes)
 	r.KNN, r.KNNError = nearest.Recall(), recallError(nearest, classes)
-	return r, nil
+	return r, counts, nil
 }
 
 // recallError is the standard error of a mean recall in percent; see [Recall].

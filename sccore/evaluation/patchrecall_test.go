@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -71,6 +73,11 @@ func TestPatchRecall(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			for i, want := range []float64{r.All.Linear, r.All.KNN, r.Foreground.Linear} {
+				if got := r.ByImage[i].Score(nil); len(r.ByImage[i]) != 40 || math.Abs(got-want) > 1e-9 {
+					t.Errorf("recall %d by image is %g of %d images, want %g of 40", i, got, len(r.ByImage[i]), want)
+				}
+			}
 			if r.Foreground == nil || r.All.Classes != 7 || r.Foreground.Classes != 6 || r.All.Training < 20 {
 				t.Fatalf("%+v", r)
 			}
@@ -112,7 +119,19 @@ func TestPatchRecallCountsClassesEqually(t *testing.T) {
 		}
 		known := classes(60, 50, 0)
 		known[2] = slices.Repeat([][]float32{{0, 0, 1, 0}}, 40)
-		r, err := DefaultPatchRecall().classify(b, known, classes(300, 30, 10), 0)
+		images := [][]int{make([]int, 300), make([]int, 30), make([]int, 10)} // Every other patch is of the second of three images.
+		for _, of := range images {
+			for i := range of {
+				of[i] = i % 2
+			}
+		}
+		r, counts, err := DefaultPatchRecall().classify(b, known, classes(300, 30, 10), images, 3, 0)
+		for i, of := range counts {
+			want := stats.ByImage{{{0, 150, 150}, {1, 15, 15}, {2, 5, 5}}, {{0, 150, 150}, {1, 15, 15}, {2, 0, 5}}, nil}
+			if !reflect.DeepEqual(of, want) || math.Abs(of.Score(nil)-[]float64{r.Linear, r.KNN}[i]) > 1e-9 {
+				t.Errorf("counts by image %v, want %v", of, want)
+			}
+		}
 		if want := 100 * (1 + 1 + 0.5) / 3.; err != nil || math.Abs(r.Linear-want) > 1e-9 || math.Abs(r.KNN-want) > 1e-9 || r.Training != 40 {
 			t.Errorf("%+v, %v, want recalls of %.2f and 40 patches of each class", r, err, want)
 		}
@@ -143,12 +162,15 @@ func TestPatchRecallLeavesOutRareClasses(t *testing.T) {
 	sets := recallSets(frozen, false)
 	counts := [2][]int{}
 	for i, set := range sets {
-		byClass, err := DefaultPatchRecall().draw(t.Context(), set)
+		byClass, images, err := DefaultPatchRecall().draw(t.Context(), set)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, features := range byClass {
+		for class, features := range byClass {
 			counts[i] = append(counts[i], len(features))
+			if len(images[class]) != len(features) || !slices.IsSorted(images[class]) || slices.Max(images[class]) >= set.Images.Len() {
+				t.Errorf("class %d: %d patches of images %v", class, len(features), images[class])
+			}
 		}
 	}
 	recall := DefaultPatchRecall()

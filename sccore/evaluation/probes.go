@@ -195,7 +195,17 @@ func (p PatchProbe) Evaluate(b compute.Backend, train, test AnnotatedPatches, cl
 // In training, the target of a patch is the distribution of classes over its pixels, which gives the cross-entropy of all pixels under their patch's
 // prediction; ignored pixels do not count. In testing, logits are resized bilinearly to the annotation's size (align_corners=false), and every pixel
 // counts. Features stay on the host except for the current batch.
-func (p PatchProbe) Confusion(b compute.Backend, train, test AnnotatedPatches, classes int, seed uint64) (confusion *metrics.Confusion, err error) {
+func (p PatchProbe) Confusion(b compute.Backend, train, test AnnotatedPatches, classes int, seed uint64) (*metrics.Confusion, error) {
+	predicted, err := p.predict(b, train, test, classes, seed)
+	if err != nil {
+		return nil, err
+	}
+	confusion := metrics.NewConfusion(classes)
+	return confusion, confusion.Add(test.Truth, predicted)
+}
+
+// predict trains the probe and returns the class of every pixel of the test set.
+func (p PatchProbe) predict(b compute.Backend, train, test AnnotatedPatches, classes int, seed uint64) (predicted []uint8, err error) {
 	if err := p.check(train, test, classes); err != nil {
 		return nil, err
 	}
@@ -213,10 +223,10 @@ func (p PatchProbe) Confusion(b compute.Backend, train, test AnnotatedPatches, c
 		if err := p.training(train, classes, seed).run(b, store); err != nil {
 			return err
 		}
-		confusion, err = p.test(b, store, test, classes)
+		predicted, err = p.test(b, store, test, classes)
 		return err
 	})
-	return confusion, err
+	return predicted, err
 }
 
 func (p PatchProbe) check(train, test AnnotatedPatches, classes int) error {
@@ -265,7 +275,7 @@ func (p PatchProbe) training(set AnnotatedPatches, classes int, seed uint64) hea
 }
 
 // test predicts every pixel of the set.
-func (p PatchProbe) test(b compute.Backend, store *model.Store, set AnnotatedPatches, classes int) (*metrics.Confusion, error) {
+func (p PatchProbe) test(b compute.Backend, store *model.Store, set AnnotatedPatches, classes int) (all []uint8, err error) {
 	predict, err := model.NewExec(b, store, func(scope *model.Scope, patches *Node) *Node {
 		logits := head(scope, standardised(scope, Reshape(patches, -1, set.Dim)), classes)
 		logits = Reshape(logits, patchProbeBlock, set.Rows, set.Columns, classes)
@@ -275,7 +285,6 @@ func (p PatchProbe) test(b compute.Backend, store *model.Store, set AnnotatedPat
 		return nil, err
 	}
 	defer predict.Finalize()
-	confusion := metrics.NewConfusion(classes)
 	one, pixels := set.Rows*set.Columns*set.Dim, set.Height*set.Width
 	for first := 0; first < set.Len(); first += patchProbeBlock {
 		count := min(patchProbeBlock, set.Len()-first)
@@ -285,13 +294,10 @@ func (p PatchProbe) test(b compute.Backend, store *model.Store, set AnnotatedPat
 		if err != nil {
 			return nil, err
 		}
-		predicted := tensors.MustCopyFlatData[uint8](out)
+		all = append(all, tensors.MustCopyFlatData[uint8](out)[:count*pixels]...)
 		out.FinalizeAll()
-		if err := confusion.Add(set.Truth[first*pixels:(first+count)*pixels], predicted[:count*pixels]); err != nil {
-			return nil, err
-		}
 	}
-	return confusion, nil
+	return all, nil
 }
 
 // Protocol describes the evaluation, for records.

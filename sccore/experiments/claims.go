@@ -73,6 +73,11 @@ func Claims(out string, profile study.Profile, set ...string) (figures.Scoreboar
 		found := measured[key{c.ID, c.Part, kind}]
 		return found.Values, found.Data
 	})
+	for i := range board.Rows {
+		if row := &board.Rows[i]; row.Parts == 0 {
+			row.Images = measured[key{row.Claim.ID, row.Claim.Part, row.Kind}].Images
+		}
+	}
 	board.Notes = notes
 	return board, nil
 }

@@ -1,13 +1,18 @@
 package experiments
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/experiments/ablation"
 	"github.com/semcon/semcon/sccore/experiments/overdispersion"
@@ -34,7 +39,7 @@ func TestRealProfile(t *testing.T) {
 		rows      string
 	}{
 		pretrain.Name:       {rows: "alignment, equal steps; full method; initialisation; random init"},
-		ablation.Name:       {only: []string{"*/line4", "*/line7"}, rows: "4; 7"},
+		ablation.Name:       {only: []string{"*/line4", "*/line7"}, rows: "4; 7; 7, before the filter"},
 		overdispersion.Name: {set: []string{"evaluate_every=1"}, rows: "2; 5"},
 	} {
 		e, _, err := Find(name)
@@ -48,6 +53,11 @@ func TestRealProfile(t *testing.T) {
 		rows := map[string]bool{}
 		for _, r := range studytest.Records(t, out, name) {
 			rows[r.Row] = true
+			var counts stats.ByImage
+			content, err := os.ReadFile(r.File(out, r.Images))
+			if name != overdispersion.Name && (errors.Join(err, json.Unmarshal(content, &counts)) != nil || math.Abs(counts.Score(nil)-r.Value) > 1e-9) {
+				t.Errorf("%s: %s of %s is %g, by image %g of %d images, %v", name, r.Column, r.Row, r.Value, counts.Score(nil), len(counts), err)
+			}
 			if r.Profile != study.Real || r.Kind != "real" || !strings.Contains(r.Data, "PASCAL VOC") || !strings.Contains(r.Data, "weights model.safetensors, sha256 ") {
 				t.Errorf("%s: %+v", name, r)
 			}

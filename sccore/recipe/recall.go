@@ -118,15 +118,16 @@ func (d Data) MeasureRecall(ctx context.Context, e *evaluation.Encoder, c Recall
 	if err != nil {
 		return nil, err
 	}
+	recalls := measured.Report.(evaluation.PatchRecalls)
 	for name := range strings.SplitSeq(c.Classes, ",") {
-		if name != "" && !slices.Contains(measured.Report.(evaluation.PatchRecalls).Names, name) { // Else the chance would differ between seeds.
+		if name != "" && !slices.Contains(recalls.Names, name) { // Else the chance would differ between seeds.
 			return nil, fmt.Errorf("%s: fewer than %d patches of %q, in training or in testing: choose other classes by --set recall.classes, or a smaller recall.least", d.Annotated[1].Name, c.Least, name)
 		}
 	}
 	linear, nearest := measured.Numbers[0], measured.Numbers[1]
 	values := []float64{linear.Value, nearest.Value, linear.Details["foreground"]}
 	for i := range numbers { // With the third, all named classes are there: background and at least two more.
-		numbers[i].Value, numbers[i].Protocol = values[i], measured.Protocol
+		numbers[i].Value, numbers[i].Protocol, numbers[i].Images = values[i], measured.Protocol, recalls.ByImage[i]
 	}
 	return numbers, nil
 }

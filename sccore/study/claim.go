@@ -18,7 +18,9 @@ type Evidence struct {
 	Changed []string // Settings that differ from the profile's.
 	Gated   bool     // Correspondences at the start of a run are below [leastGate]: no claim about CoTAP is read.
 	Blind   []string // Columns that do not show training, see [Results.Blind]: no claim is read from them.
-	Note    string   // What a reader of the claim has to know about the values; optional.
+	// Images is the 95 % interval of their mean over test images, of which N says how many; N is 0 without one. See [Results.Images].
+	Images stats.Interval
+	Note   string // What a reader of the claim has to know about the values; optional.
 }
 
 // DetailGate is the detail of a record of a training with CoTAP that says how well its correspondences told objects at its start: the precision of the 5 % of pairs of
@@ -101,6 +103,7 @@ func (r Results) evidence(claim figures.Claim, alternative int, text, random str
 	if first := path.Base(chosen(claim.Column, 0)); path.Base(q.Column) != first && !strings.Contains(first, "*") {
 		e.Note = fmt.Sprintf("For %s on %s data %s stands for %s, of which there are no records.", claim.Experiment, r.records[0].Kind, q.Column, first)
 	}
+	e.Images = r.Images(q)
 	columns, _ := columnsOf(q)
 	rows := slices.Concat(strings.Split(q.Row, " < "), strings.Split(q.MinusRow, " & "))
 	if q.MinusColumn != "" {

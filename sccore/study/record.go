@@ -38,11 +38,12 @@ type Record struct {
 	// Shared is the configuration that ConfigHash is of and that --set changes, where all cells share it and each runs with a part of it, such as the losses of its
 	// line. Earlier versions have recorded it as Config: see [Record.Derived].
 	Shared  json.RawMessage    `json:"shared,omitempty"`
-	Data    string             `json:"data"`    // Identity of the data.
-	Details map[string]float64 `json:"details"` // Further numbers at the end of the run, by name.
-	Curve   string             `json:"curve"`   // File of the run's curve, relative to the experiment's folder.
-	Encoder string             `json:"encoder"` // File of the encoder, or of the network or heads on it, that the run has left, like Curve; empty if it has left none.
-	Skipped []string           `json:"skipped"` // Files that the reader skipped, with the reason.
+	Data    string             `json:"data"`            // Identity of the data.
+	Details map[string]float64 `json:"details"`         // Further numbers at the end of the run, by name.
+	Curve   string             `json:"curve"`           // File of the run's curve, relative to the experiment's folder.
+	Encoder string             `json:"encoder"`         // File of the encoder, or of the network or heads on it, that the run has left, like Curve; empty if it has left none.
+	Images  string             `json:"images,omitzero"` // File of the counts of each test image behind the value, like Curve; empty if there are none. See [stats.ByImage].
+	Skipped []string           `json:"skipped"`         // Files that the reader skipped, with the reason.
 
 	Backend  string            `json:"backend"`
 	Versions map[string]string `json:"versions"` // Of Go, the libraries and the project, and under "jpeg" what decodes JPEG files.
@@ -51,6 +52,8 @@ type Record struct {
 
 	Efficiency *Efficiency `json:"efficiency,omitempty"` // Of the training behind the number; nil without one.
 
+	// Folder is the experiment's folder that the record was read from; empty for one that was not read from a file.
+	Folder string `json:"-"`
 	// Line is the number of the record's line in its file, from 1; 0 for a record that was not read from one.
 	Line int `json:"-"`
 	// LeftOut is the number of lines of the same file that are no records.

@@ -116,7 +116,7 @@ func readRecords(dir string) (records []Record, broken []string, err error) {
 		r, err := parseRecord(line)
 		switch {
 		case err == nil:
-			r.Line = number
+			r.Line, r.Folder = number, dir
 			records = append(records, r)
 		case bytes.HasSuffix(line, []byte{'\n'}) || bytes.Contains(line, digestBegin):
 			broken = append(broken, fmt.Sprintf("%s, line %d is not a record: %v", path, number, err))

@@ -122,7 +122,11 @@ func (r Results) cell(row Row, column Column) (cell figures.Cell) {
 			values[i] *= column.Factor
 		}
 	}
-	return cellOf(values, records)
+	cell = cellOf(values, records)
+	if from := column.from(); len(from) == 1 && row.Minus != "" && column.Factor == 0 && len(values) > 0 {
+		cell.Images = r.Images(figures.Quantity{Column: from[0], Row: row.Key, MinusRow: row.Minus})
+	}
+	return cell
 }
 
 // architecture is that of the encoder that a row's records evaluate; empty without one.

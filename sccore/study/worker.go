@@ -3,6 +3,7 @@ package study
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/progress"
@@ -109,6 +111,19 @@ var versions = sync.OnceValue(func() map[string]string {
 	return all
 })
 
+// writeImages writes the counts of each test image behind a number to the cell's folder, and returns the file's path as records name it.
+func (r *Run[C, D]) writeImages(n Number) (string, error) {
+	content, err := json.Marshal(n.Images)
+	if err != nil {
+		return "", err
+	}
+	name := fmt.Sprintf("images-%s.json", Hash(fmt.Append(nil, r.task.key(r.call.options.Profile, n))))
+	if err := atomicfile.WriteBytes(filepath.Join(r.Dir, name), content); err != nil {
+		return "", err
+	}
+	return r.Path(name)
+}
+
 // Record records those of the numbers that are still to be recorded.
 func (r *Run[C, D]) Record(numbers ...Number) error {
 	for _, n := range numbers {
@@ -125,6 +140,12 @@ func (r *Run[C, D]) Record(numbers ...Number) error {
 		if r.call.Ran != nil {
 			if ran, derived := r.call.Ran(r.Cell); derived {
 				record.Config, record.Shared = EncodeConfig(ran), record.Config
+			}
+		}
+		if n.Images != nil {
+			var err error
+			if record.Images, err = r.writeImages(n); err != nil {
+				return err
 			}
 		}
 		record.place(r.Cell.Dataset)

@@ -115,9 +115,9 @@ var Study = maintable.Spec(study.Spec[maintable.Config, maintable.Data]{
 		Reads:      []string{"imagenet", "coco"},
 		Cost: map[study.Profile]string{
 			study.Smoke: "about a minute on 2 cores",
-			study.Quick: "about 28 minutes on 2 cores; on photographs seven hours, or two and a half from one start by --set init=FILE",
-			study.Real:  "about eight hours on 2 cores",
-			study.Full:  "24 times ViT-S/16, 100k steps of 256 images: 2.6e18 FLOP each, days on a GPU",
+			study.Quick: "about 40 minutes on 2 cores; on photographs ten hours, or three and a half from one start by --set init=FILE",
+			study.Real:  "about eleven hours on 2 cores",
+			study.Full:  "33 times ViT-S/16, 100k steps of 256 images: 2.6e18 FLOP each, days on a GPU",
 		},
 	},
 	Parts: []string{"dataset", "row", "seed"},

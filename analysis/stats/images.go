@@ -1,7 +1,6 @@
 package stats
 
 import (
-	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -65,9 +64,5 @@ func ImageInterval(images int, quantity func(weights []int) float64) Interval {
 	}
 	slices.Sort(drawn)
 	at := func(p float64) float64 { return stat.Quantile(p, stat.LinInterp, drawn, nil) }
-	mean, sd := quantity(nil), stat.StdDev(drawn, nil)
-	if math.IsNaN(sd) {
-		return Interval{Mean: mean, SD: sd, Low: sd, High: sd, N: images}
-	}
-	return Interval{Mean: mean, SD: sd, Low: at((1 - Confidence) / 2), High: at((1 + Confidence) / 2), N: images}
+	return Interval{Mean: quantity(nil), SD: stat.StdDev(drawn, nil), Low: at((1 - Confidence) / 2), High: at((1 + Confidence) / 2), N: images}
 }

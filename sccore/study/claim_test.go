@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/semcon/semcon/figures"
@@ -100,6 +101,30 @@ func TestAFileServesAllSeeds(t *testing.T) {
 	} {
 		if got := results.Quantity(figures.Quantity{Column: "x", Row: rows[0], MinusRow: rows[1]}); !slices.Equal(got, want) {
 			t.Errorf("%v: %v, want %v", rows, got, want)
+		}
+	}
+}
+
+// TestOneFileForAllSeeds: where the seeds of a row have one file of weights, tables and claims say what their spread is of. Numbers that a file gives without any training
+// are equal, and need no note.
+func TestOneFileForAllSeeds(t *testing.T) {
+	for _, c := range []struct {
+		digest string // Of which %d is the seed.
+		spread float64
+		noted  bool
+	}{{"one", 1, true}, {"one", 0, false}, {"file%d", 1, false}, {"", 1, false}} {
+		var grouped []groupedRecord
+		for seed := range 3 {
+			digest := strings.ReplaceAll(c.digest, "%d", fmt.Sprint(seed))
+			config := fmt.Appendf(nil, `{"encoder":{"digest":%q}}`, digest)
+			grouped = append(grouped, groupedRecord{Record: Record{Row: "dino", Column: "mIoU", Seed: seed, Value: 50 + c.spread*float64(seed), Config: config, Profile: Quick}})
+		}
+		results := resultsOf(Quick, grouped)
+		table := Table{Title: "heads", Columns: Columns("mIoU"), RowHeads: []figures.RowHead{{Name: "encoder"}}, Rows: []Row{{Key: "dino", Heads: []string{"DINO"}}}}.Of(results)
+		claim := figures.Claim{Experiment: "transfer", Quantity: figures.Quantity{Column: "mIoU", Row: "dino"}}
+		note := results.Evidence("", claim)[0].Note
+		if strings.Contains(table.Caption, "All seeds of dino have one file of weights") != c.noted || strings.Contains(note, "All seeds of dino in transfer have one file of weights") != c.noted {
+			t.Errorf("%+v: %s; %s", c, table.Caption, note)
 		}
 	}
 }

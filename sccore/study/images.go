@@ -2,20 +2,17 @@ package study
 
 import (
 	"encoding/json"
-	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 )
 
-// byImage reads the counts of each test image behind a record. There are none if the record names no file, or if the file is gone.
+// byImage reads the counts of each test image behind a record. There are none if the record names no file, or if the file cannot be read.
 func (r Record) byImage() (counts stats.ByImage) {
-	if r.Images == "" || r.Folder == "" {
-		return nil
-	}
 	content, err := os.ReadFile(filepath.Join(r.Folder, filepath.FromSlash(r.Images)))
 	if err != nil || json.Unmarshal(content, &counts) != nil {
 		return nil
@@ -24,43 +21,36 @@ func (r Record) byImage() (counts stats.ByImage) {
 }
 
 // Images returns the interval over test images of a quantity, the mean over its seeds: a bootstrap in whose draws an image counts as often for each row and seed. It knows
-// nothing of other seeds. N is 0 for a quantity of more than a column or a difference of rows, and unless all of its records have the counts of as many images.
+// nothing of other seeds. N is 0 for details and for several columns, and unless all records of the rows have counts of as many images.
 func (r Results) Images(q figures.Quantity) stats.Interval {
-	if q.MinusColumn+q.Detail != "" || strings.ContainsAny(q.Column, "&+*|") || strings.ContainsAny(q.Row+q.MinusRow, "<|") {
-		return stats.Interval{}
-	}
-	others := strings.Split(q.MinusRow, " & ")
-	if q.MinusRow == "" {
-		others = nil
-	}
-	var seeds [][]stats.ByImage // The row and what is subtracted, by seed.
-	images := 0
-	for _, seed := range r.seeds(q.Row, q.Column) {
-		var rows []stats.ByImage
-		for _, row := range append([]string{q.Row}, others...) {
-			record, _ := r.OfSeed(row, q.Column, seed)
-			counts := record.byImage()
-			if images = max(images, len(counts)); counts == nil || len(counts) != images {
+	drawn, counts, images := Results{runs: map[[2]string][]Record{}}, map[[2]string][]stats.ByImage{}, 0
+	for _, row := range slices.Concat(strings.Split(q.Row, " < "), strings.Split(q.MinusRow, " & ")) {
+		key := [2]string{row, q.Column}
+		drawn.runs[key] = slices.Clone(r.runs[key])
+		for _, record := range r.runs[key] {
+			of := record.byImage()
+			if images = max(images, len(of)); of == nil || len(of) != images || q.MinusColumn+q.Detail != "" {
 				return stats.Interval{}
 			}
-			rows = append(rows, counts)
+			counts[key] = append(counts[key], of)
 		}
-		seeds = append(seeds, rows)
 	}
-	if len(seeds) == 0 {
+	mean := func(weights []int) (sum float64) {
+		for key, all := range counts {
+			for i, of := range all {
+				drawn.runs[key][i].Value = of.Score(weights)
+			}
+		}
+		count := 0.0
+		for _, seed := range drawn.seeds(strings.Split(q.Row, " < ")[0], q.Column) {
+			if value, ok := drawn.quantity(q, q.Column, seed); ok {
+				sum, count = sum+value, count+1
+			}
+		}
+		return sum / max(count, 1)
+	}
+	if len(drawn.Quantity(q)) == 0 || images == 0 {
 		return stats.Interval{}
 	}
-	return stats.ImageInterval(images, func(weights []int) (mean float64) {
-		for _, rows := range seeds {
-			best := math.Inf(-1)
-			for _, other := range rows[1:] {
-				best = max(best, other.Score(weights))
-			}
-			if others == nil {
-				best = 0
-			}
-			mean += (rows[0].Score(weights) - best) / float64(len(seeds))
-		}
-		return mean
-	})
+	return stats.ImageInterval(images, mean)
 }

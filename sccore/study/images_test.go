@@ -60,14 +60,14 @@ func TestIntervalsOverImages(t *testing.T) {
 		t.Errorf("%+v minus the better of two", best)
 	}
 	table := Table{Title: "differences", Columns: Columns("recall"), RowHeads: []figures.RowHead{{Name: "difference"}}, Rows: []Row{{Key: "filter", Minus: "start", Heads: []string{"filter − start"}}}}.Of(results)
-	if text := table.Markdown(); table.Rows[0].Cells[0].Images != got || !strings.Contains(text, " [") || !strings.Contains(text, "interval over test images") {
+	if text := table.Text(); table.Rows[0].Cells[0].Images != got || !strings.Contains(text, " [") || !strings.Contains(text, "interval over test images") {
 		t.Errorf("%+v, %s", table.Rows[0].Cells[0], text)
 	}
 	if e := results.Evidence("", figures.Claim{Quantity: q})[0]; e.Images != got {
 		t.Errorf("a claim has %+v, want %+v", e.Images, got)
 	}
 	for what, q := range map[string]figures.Quantity{
-		"columns": {Column: "recall & recall", Row: "filter"}, "an order": {Column: "recall", Row: "start < filter"}, "a detail": {Column: "recall", Row: "filter", Detail: "loss"},
+		"columns": {Column: "recall & recall", Row: "filter"}, "a column": {Column: "recall", Row: "filter", MinusColumn: "recall"}, "a detail": {Column: "recall", Row: "filter", Detail: "loss"},
 		"no records": {Column: "recall", Row: "other"}, "no other records": {Column: "recall", Row: "filter", MinusRow: "other"},
 	} {
 		if got := results.Images(q); got.N != 0 {

@@ -302,6 +302,19 @@ func (r Results) Blind(column, random string, rows ...string) bool {
 	return measured
 }
 
+// oneFile lists the rows whose records in columns are all of one file of weights and differ by seed, as they do where something is trained on it.
+func (r Results) oneFile(columns []string, rows ...string) (of []string) {
+	return slices.DeleteFunc(slices.Clone(rows), func(row string) bool {
+		digests, values := map[string]bool{}, map[float64]bool{}
+		for _, column := range columns {
+			for _, record := range r.Of(row, column) {
+				digests[record.start().Encoder.Digest], values[record.Value] = true, true
+			}
+		}
+		return len(digests) != 1 || digests[""] || len(values) <= len(columns)
+	})
+}
+
 // Describe fills in a table's unit, profile and data. It adds to its caption what --set changed in columns of the records, and how many
 // records are left out there because they had other settings or data.
 func (r Results) Describe(t *figures.Table, unit string, columns ...string) {
@@ -313,6 +326,9 @@ func (r Results) Describe(t *figures.Table, unit string, columns ...string) {
 		return
 	}
 	t.Data = r.Data(columns...)
+	if rows := r.oneFile(columns, r.Rows()...); len(rows) > 0 {
+		t.Caption += fmt.Sprintf(" All seeds of %s have one file of weights: the spread is that of what is trained on it, not of encoders.", strings.Join(rows, ", "))
+	}
 	var changes []string             // In column order, without duplicates.
 	sharing := map[string][]string{} // The columns with each change.
 	recorded := 0

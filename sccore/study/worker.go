@@ -3,7 +3,6 @@ package study
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -111,19 +110,6 @@ var versions = sync.OnceValue(func() map[string]string {
 	return all
 })
 
-// writeImages writes the counts of each test image behind a number to the cell's folder, and returns the file's path as records name it.
-func (r *Run[C, D]) writeImages(n Number) (string, error) {
-	content, err := json.Marshal(n.Images)
-	if err != nil {
-		return "", err
-	}
-	name := fmt.Sprintf("images-%s.json", Hash(fmt.Append(nil, r.task.key(r.call.options.Profile, n))))
-	if err := atomicfile.WriteBytes(filepath.Join(r.Dir, name), content); err != nil {
-		return "", err
-	}
-	return r.Path(name)
-}
-
 // Record records those of the numbers that are still to be recorded.
 func (r *Run[C, D]) Record(numbers ...Number) error {
 	for _, n := range numbers {
@@ -142,11 +128,13 @@ func (r *Run[C, D]) Record(numbers ...Number) error {
 				record.Config, record.Shared = EncodeConfig(ran), record.Config
 			}
 		}
-		if n.Images != nil {
-			var err error
-			if record.Images, err = r.writeImages(n); err != nil {
+		if n.Images != nil { // A file of the number beside the model.
+			name := fmt.Sprintf("images-%s.json", Hash(fmt.Append(nil, r.task.key(r.call.options.Profile, n))))
+			path, err := r.Path(name)
+			if err = cmp.Or(err, atomicfile.WriteBytes(filepath.Join(r.Dir, name), EncodeConfig(n.Images))); err != nil {
 				return err
 			}
+			record.Images = path
 		}
 		record.place(r.Cell.Dataset)
 		if record.Seconds == 0 {

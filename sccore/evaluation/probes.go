@@ -181,27 +181,19 @@ func DefaultPatchProbe() PatchProbe { return PatchProbe{Steps: 1000, Batch: 512,
 // patchProbeBlock is the number of images predicted at once.
 const patchProbeBlock = 16
 
-// Evaluate trains the head on one set and returns how well it segments the other, see [PatchProbe.Confusion].
-func (p PatchProbe) Evaluate(b compute.Backend, train, test AnnotatedPatches, classes int, seed uint64) (metrics.Segmentation, error) {
-	confusion, err := p.Confusion(b, train, test, classes, seed)
-	if err != nil {
-		return metrics.Segmentation{}, err
-	}
-	return confusion.Segmentation(), nil
-}
-
-// Confusion trains the head on one set and counts what it predicts on the other. The seed draws the patches of each step; the head starts at 0.
+// Evaluate trains the head on one set and returns how well it segments the other. The seed draws the patches of each step; the head starts at 0.
 //
 // In training, the target of a patch is the distribution of classes over its pixels, which gives the cross-entropy of all pixels under their patch's
 // prediction; ignored pixels do not count. In testing, logits are resized bilinearly to the annotation's size (align_corners=false), and every pixel
 // counts. Features stay on the host except for the current batch.
-func (p PatchProbe) Confusion(b compute.Backend, train, test AnnotatedPatches, classes int, seed uint64) (*metrics.Confusion, error) {
+func (p PatchProbe) Evaluate(b compute.Backend, train, test AnnotatedPatches, classes int, seed uint64) (metrics.Segmentation, error) {
 	predicted, err := p.predict(b, train, test, classes, seed)
 	if err != nil {
-		return nil, err
+		return metrics.Segmentation{}, err
 	}
 	confusion := metrics.NewConfusion(classes)
-	return confusion, confusion.Add(test.Truth, predicted)
+	err = confusion.Add(test.Truth, predicted)
+	return confusion.Segmentation(), err
 }
 
 // predict trains the probe and returns the class of every pixel of the test set.

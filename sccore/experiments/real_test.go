@@ -82,7 +82,7 @@ func TestRealProfile(t *testing.T) {
 	if err := pretrain.Study.Run(t.Context(), b, o); err == nil || !strings.Contains(err.Error(), "recall.size 0: the real profile") || strings.Contains(err.Error(), "\n") {
 		t.Error(err)
 	}
-	theory, _ := ByName("theory")
+	theory, _, _ := Find("theory")
 	if err := theory.Run(t.Context(), b, study.Options{Profile: study.Real, Out: out}); err == nil || !strings.Contains(err.Error(), "--profile real: theory has none") {
 		t.Error(err)
 	}

@@ -20,11 +20,6 @@ import (
 	"github.com/semcon/semcon/sccore/settings"
 )
 
-func TestMain(m *testing.M) {
-	testbackend.Trains = true
-	m.Run()
-}
-
 // tiny is a configuration of a method whose step takes a fraction of a second on the Go engine.
 func tiny(method string) Config {
 	c := Default(method)

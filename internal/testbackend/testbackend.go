@@ -15,10 +15,14 @@ import (
 // quickCompilation are XLA's flags for code that is generated fast and runs slowly. XLA's passes over the graph stay the same.
 const quickCompilation = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false"
 
-// compileQuickly sets quickCompilation if the environment has no flags of XLA and no benchmark runs. The plugin reads them once, when it is loaded.
+// Trains makes XLA optimise in all tests of a package as it does for users. Its TestMain says so, where trainings run for longer than they compile.
+var Trains bool
+
+// compileQuickly sets quickCompilation unless the package [Trains], the environment has flags of XLA, or a benchmark runs. The plugin reads them once, when it is
+// loaded.
 var compileQuickly = sync.OnceFunc(func() {
 	bench := flag.Lookup("test.bench")
-	if _, ok := os.LookupEnv("XLA_FLAGS"); !ok && (bench == nil || bench.Value.String() == "") {
+	if _, ok := os.LookupEnv("XLA_FLAGS"); !ok && !Trains && (bench == nil || bench.Value.String() == "") {
 		os.Setenv("XLA_FLAGS", quickCompilation)
 	}
 })

@@ -49,6 +49,11 @@ func drawScene(rng *rand.Rand) scene {
 	return s
 }
 
+func TestMain(m *testing.M) {
+	testbackend.Trains = true
+	m.Run()
+}
+
 // TestOverfitting trains a small detector on 8 images, with their pixels as features. It has to find 14 of the 16 objects, with class, box and mask, and
 // at most one that is not there.
 func TestOverfitting(t *testing.T) {

@@ -211,6 +211,7 @@ type MainTable struct {
 	Size          int // Height and width in pixels of objects and of synthetic scenes.
 	KNN           knn.Classifier
 	Class         LinearProbe
+	Authors       AuthorsProbe      // As the printed baselines are measured.
 	Patch         PatchProbe        // Segments synthetic scenes.
 	Segmentation  SegmentationProbe // Segments COCOStuff-27.
 }
@@ -229,6 +230,9 @@ func (m MainTable) Protocol() string {
 		images = "images, " + m.Preprocessing.Describe(m.Size)
 	}
 	text := fmt.Sprintf("[CLS] features of %s; %s, cosine; %s", images, m.KNN.Protocol(""), m.Class.Protocol())
+	if m.Authors.Epochs > 0 {
+		text += "; " + m.Authors.Protocol()
+	}
 	if m.Patch.Steps > 0 {
 		text += "; on scenes a " + m.Patch.Protocol()
 	}
@@ -281,20 +285,24 @@ func (m MainTable) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 	return r, err
 }
 
-// classify adds the accuracies of both classifiers, of features that are computed once.
+// classify adds the accuracies of the classifiers, of features that are computed once but for the authors' crops.
 func (m MainTable) classify(ctx context.Context, e *Encoder, d Data, columns map[string]float64) error {
 	features, err := EncodeObjects(ctx, e.FeatureExtractor, d.Objects, m.Size)
 	if err != nil {
 		return err
 	}
-	for name, rank := range map[string]func(bank, queries *tensors.Tensor) ([][]int32, error){
+	ranks := map[string]func(bank, queries *tensors.Tensor) ([][]int32, error){
 		"knn": func(bank, queries *tensors.Tensor) ([][]int32, error) {
 			return m.KNN.Rank(e.backend, bank, d.Labels[0], d.Classes, queries, 5)
 		},
 		"linear_cls": func(bank, queries *tensors.Tensor) ([][]int32, error) {
 			return m.Class.Rank(e.backend, bank, d.Labels[0], d.Classes, queries, 5, e.Seed)
 		},
-	} {
+	}
+	if m.Authors.Epochs > 0 {
+		ranks["authors_linear_cls"] = func(_, _ *tensors.Tensor) ([][]int32, error) { return m.Authors.Rank(ctx, e, d, m.Size, 5) }
+	}
+	for name, rank := range ranks {
 		ranked, err := rank(features[0], features[1])
 		if err != nil {
 			return err

@@ -29,13 +29,14 @@ func head(scope *model.Scope, features *Node, classes int) *Node {
 	return Add(MatMul(features, weight.NodeValue(features)), InsertAxes(bias.NodeValue(features), 0))
 }
 
-// headTraining trains a [head] with AdamW at a learning rate that follows a cosine to 0.
+// headTraining trains a [head] with AdamW, or with SGD if it has momentum, at a learning rate that follows a cosine to 0.
 type headTraining struct {
 	name        string // Of the probe, in errors.
 	steps       int
 	rate, decay float64
+	momentum    float64
 	loss        func(scope *model.Scope, inputs []*Node) *Node
-	batch       func(step int) []any // The inputs of the loss.
+	batch       func(step int) ([]any, error) // The inputs of the loss.
 }
 
 // run trains the head in a store.
@@ -48,7 +49,11 @@ func (h headTraining) run(b compute.Backend, store *model.Store) error {
 		for variable := range scope.At("head").IterVariables() {
 			variables, values = append(variables, variable), append(values, variable.NodeValue(loss.Graph()))
 		}
-		optim.DefaultAdamW().Update(scope.At("adam"), variables, Gradient(loss, values...), rate, Const(loss.Graph(), float32(h.decay)))
+		if gradients := Gradient(loss, values...); h.momentum > 0 {
+			optim.SGD{Momentum: h.momentum}.Update(scope.At("sgd"), variables, gradients, rate)
+		} else {
+			optim.DefaultAdamW().Update(scope.At("adam"), variables, gradients, rate, Const(loss.Graph(), float32(h.decay)))
+		}
 		return loss
 	})
 	if err != nil {
@@ -56,7 +61,11 @@ func (h headTraining) run(b compute.Backend, store *model.Store) error {
 	}
 	defer step.Finalize()
 	for i := range h.steps {
-		out, err := step.Call(append(h.batch(i), float32(optim.Cosine(i, h.steps, 0, h.rate, 0)))...)
+		inputs, err := h.batch(i)
+		if err != nil {
+			return err
+		}
+		out, err := step.Call(append(inputs, float32(optim.Cosine(i, h.steps, 0, h.rate, 0)))...)
 		if err != nil {
 			return err
 		}
@@ -121,15 +130,29 @@ func (p LinearProbe) Rank(
 		if err := p.training(bank, labels, classes, seed).run(b, store); err != nil {
 			return err
 		}
-		classify, err := model.NewExec(b, store, func(scope *model.Scope, features *Node) *Node { return head(scope, features, classes) })
-		if err != nil {
-			return err
-		}
-		defer classify.Finalize()
-		ranked, err = knn.RankBlocks(queries, top, func(block *tensors.Tensor) (*tensors.Tensor, error) { return classify.Call1(block) })
+		ranked, err = rankedBy(b, store, classes, queries, top)
 		return err
 	})
 	return ranked, err
+}
+
+// rankedBy returns for each query, [Q, D], the top classes of the head in a store, most probable first.
+func rankedBy(b compute.Backend, store *model.Store, classes int, queries *tensors.Tensor, top int) ([][]int32, error) {
+	classify, err := model.NewExec(b, store, func(scope *model.Scope, features *Node) *Node { return head(scope, features, classes) })
+	if err != nil {
+		return nil, err
+	}
+	defer classify.Finalize()
+	return knn.RankBlocks(queries, top, func(block *tensors.Tensor) (*tensors.Tensor, error) { return classify.Call1(block) })
+}
+
+// classLoss is the cross-entropy of the head on features, [rows, D], with labels, [rows], and how often each row counts, [rows].
+func classLoss(classes int) func(scope *model.Scope, inputs []*Node) *Node {
+	return func(scope *model.Scope, inputs []*Node) *Node {
+		logits, counts := head(scope, inputs[0], classes), inputs[2]
+		losses := Neg(ReduceSum(Mul(OneHot(inputs[1], classes, logits.DType()), LogSoftmax(logits, -1)), -1))
+		return Div(ReduceAllSum(Mul(losses, counts)), ReduceAllSum(counts))
+	}
 }
 
 func (p LinearProbe) training(bank *tensors.Tensor, labels []int32, classes int, seed uint64) headTraining {
@@ -143,13 +166,8 @@ func (p LinearProbe) training(bank *tensors.Tensor, labels []int32, classes int,
 	steps := (len(order) + batch - 1) / batch
 	features, chosen, counts := make([]float32, batch*dim), make([]int32, batch), make([]float32, batch)
 	return headTraining{
-		name: "linear probe", steps: p.Epochs * steps, rate: p.LearningRate, decay: p.WeightDecay,
-		loss: func(scope *model.Scope, inputs []*Node) *Node {
-			logits, counts := head(scope, inputs[0], classes), inputs[2]
-			losses := Neg(ReduceSum(Mul(OneHot(inputs[1], classes, logits.DType()), LogSoftmax(logits, -1)), -1))
-			return Div(ReduceAllSum(Mul(losses, counts)), ReduceAllSum(counts))
-		},
-		batch: func(step int) []any {
+		name: "linear probe", steps: p.Epochs * steps, rate: p.LearningRate, decay: p.WeightDecay, loss: classLoss(classes),
+		batch: func(step int) ([]any, error) {
 			if step > 0 && step%steps == 0 {
 				random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 			}
@@ -161,7 +179,7 @@ func (p LinearProbe) training(bank *tensors.Tensor, labels []int32, classes int,
 					copy(features[at*dim:], rows[part[at]*dim:(part[at]+1)*dim])
 				}
 			}
-			return []any{tensors.FromFlatDataAndDimensions(features, batch, dim), chosen, counts}
+			return []any{tensors.FromFlatDataAndDimensions(features, batch, dim), chosen, counts}, nil
 		},
 	}
 }
@@ -255,13 +273,13 @@ func (p PatchProbe) training(set AnnotatedPatches, classes int, seed uint64) hea
 			total := MaxScalar(ReduceAllSum(shares), 1e-6) // A batch may hold only ignored pixels.
 			return Div(Neg(ReduceAllSum(Mul(shares, LogSoftmax(logits, -1)))), total)
 		},
-		batch: func(int) []any {
+		batch: func(int) ([]any, error) {
 			for at := range p.Batch {
 				patch := random.IntN(count)
 				copy(patches[at*set.Dim:], set.Patches[patch*set.Dim:(patch+1)*set.Dim])
 				copy(shares[at*classes:], targets[patch*classes:(patch+1)*classes])
 			}
-			return []any{tensors.FromFlatDataAndDimensions(patches, p.Batch, set.Dim), tensors.FromFlatDataAndDimensions(shares, p.Batch, classes)}
+			return []any{tensors.FromFlatDataAndDimensions(patches, p.Batch, set.Dim), tensors.FromFlatDataAndDimensions(shares, p.Batch, classes)}, nil
 		},
 	}
 }

@@ -280,3 +280,21 @@ func TestSharesOfMainResults(t *testing.T) {
 		t.Errorf("a third seed: %v", err)
 	}
 }
+
+// TestBaselinesAreComparedByTheirProtocol: linear classification as the authors measure stands beside the printed numbers in a table of its own.
+func TestBaselinesAreComparedByTheirProtocol(t *testing.T) {
+	record := study.Record{
+		Cell: "imagenet/dino-s16/seed0", Dataset: "imagenet", Row: "dino-s16", Column: "ImageNet-1k", Profile: study.Full, Value: 74, Config: study.EncodeConfig(Config{}),
+		Details: map[string]float64{"linear_cls_Acc@1": 70, "linear_cls_Acc@5": 90, "knn_Acc@1": 74, "authors_linear_cls_Acc@1": 76.5, "authors_linear_cls_Acc@5": 92.5},
+	}
+	tables, err := Study.Experiment().Tables([]study.Record{record}, study.Full)
+	if err != nil || len(tables) != 2 {
+		t.Fatal(len(tables), err)
+	}
+	for i, want := range []string{"70.0", "76.5"} {
+		text := tables[i].Markdown()
+		if !strings.Contains(text, want) || !strings.Contains(text, "77.0") || !strings.Contains(text, "Rows of ResNet50 and STEGO") {
+			t.Errorf("%s", text)
+		}
+	}
+}

@@ -62,11 +62,13 @@ type Config struct {
 	Class  evaluation.LinearProbe `json:"class,omitzero"`                   // Classifies them, too.
 	Patch  evaluation.PatchProbe  `json:"patch,omitzero"`                   // Segments synthetic scenes.
 
+	Authors evaluation.AuthorsProbe `json:"authors,omitzero"` // Classifies objects as the printed baselines' authors do; in full alone.
+
 	Segmentation evaluation.SegmentationProbe `json:"segmentation,omitzero"` // Segments COCOStuff-27.
 }
 
 func (c Config) measures() evaluation.MainTable {
-	return evaluation.MainTable{Preprocessing: c.Preprocessing, Size: c.Size, KNN: c.KNN, Class: c.Class, Patch: c.Patch, Segmentation: c.Segmentation}
+	return evaluation.MainTable{Preprocessing: c.Preprocessing, Size: c.Size, KNN: c.KNN, Class: c.Class, Authors: c.Authors, Patch: c.Patch, Segmentation: c.Segmentation}
 }
 
 // config is the configuration of a profile with --set applied.
@@ -94,6 +96,9 @@ func profileConfig(profile study.Profile, read bool) Config {
 	if read {
 		c.Shares = 1
 	}
+	if profile == study.Full {
+		c.Authors = evaluation.DefaultAuthorsProbe()
+	}
 	if read && profile == study.Quick { // The size that its encoders are trained for.
 		c.Size, c.Shares = 64, 5
 	}
@@ -113,7 +118,7 @@ func (c Config) on(dataset string) Config {
 	case evaluation.ImageNet:
 		c.Segmentation = evaluation.SegmentationProbe{}
 	case encoders.COCOStuff:
-		c.Size, c.KNN, c.Class = 0, knn.Classifier{}, evaluation.LinearProbe{}
+		c.Size, c.KNN, c.Class, c.Authors = 0, knn.Classifier{}, evaluation.LinearProbe{}, evaluation.AuthorsProbe{}
 		colours := datasets.DefaultPreprocessing()
 		if colours.Mean, colours.Std = c.Preprocessing.Mean, c.Preprocessing.Std; colours == datasets.DefaultPreprocessing() {
 			colours = datasets.Preprocessing{}
@@ -152,6 +157,17 @@ func tables(results study.Results) []figures.Table {
 	beside := encoders.Beside("main", "Frozen features: linear segmentation on COCOStuff-27, linear and k-NN classification on ImageNet-1k.",
 		encoders.Details(read, "", measures...)...).Of(results)
 	all := []figures.Table{beside}
+	const authors = "authors_"
+	if len(results.Where(func(r study.Record) bool { return r.Details[authors+measures[2]] > 0 }).Columns()) > 0 {
+		t := encoders.Beside("main", "Linear classification of ImageNet-1k as DINO, iBOT and Mugs measure it, with whose printed numbers ours compare here. The paper describes another protocol, that of the table above.",
+			encoders.Details(read, "", authors+measures[2], authors+measures[3])...)
+		for i := range t.Columns {
+			t.Columns[i].Head = measures[2+i]
+		}
+		t.Title += ", linear classification as the baselines are measured"
+		t.Rows = append(t.Rows, encoders.WithRecords(results, encoders.OurRows(results, "main"), read...)...)
+		all = append(all, t.Of(results))
+	}
 	add := func(results study.Results, from []string, rows []study.Row, title, caption string) {
 		t := encoders.Alone(title, caption, rows, encoders.Details(from, "", measures...)...)
 		if t.RowHeads = beside.RowHeads[:2]; len(rows) > 0 {

@@ -82,8 +82,19 @@ func ColumnsOf(results study.Results, rows []study.Row, columns ...string) []str
 	return slices.DeleteFunc(slices.Clone(columns), func(column string) bool { return len(WithRecords(results, rows, column)) == 0 })
 }
 
-// Beside returns one of the paper's tables, with our numbers in % beside the printed ones.
+// Beside returns one of the paper's tables, with our numbers in % beside the printed ones. Its caption names the rows that have printed numbers alone.
 func Beside(label, caption string, columns ...study.Column) study.Table {
+	var alone []string
+	for _, row := range PaperRows(label) {
+		if name := row.Heads[min(1, len(row.Heads)-1)]; row.Key == "" && !slices.Contains(alone, name) {
+			alone = append(alone, name)
+		} else if row.Heads[0] == "STEGO" {
+			alone = append(alone, "STEGO, a head on DINO's encoder,")
+		}
+	}
+	if len(alone) > 0 {
+		caption += " Rows of " + strings.Join(alone, " and ") + " have printed numbers alone: weights are of vision transformers."
+	}
 	return study.Table{Title: "Tab. " + label, Caption: caption, Unit: "%", Paper: label, Rows: PaperRows(label), Columns: columns}
 }
 

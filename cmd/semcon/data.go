@@ -75,7 +75,7 @@ func dataVerb() *cobra.Command {
 		}
 		for _, name := range names {
 			if !slices.Contains(known, name) {
-				return usagef("cannot fetch dataset %q%s there are %s", name, cmp.Or(spelling.DidYouMean(name, known), ";"), strings.Join(known, ", "))
+				return usagef("cannot fetch dataset %q%s only %s", name, cmp.Or(spelling.DidYouMean(name, known), ","), strings.Join(known, ", "))
 			}
 		}
 		return fetchDatasets(c.Context(), names, folder, *from)

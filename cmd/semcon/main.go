@@ -214,18 +214,11 @@ func oneLine(err error) string {
 }
 
 func helpVerb() *cobra.Command {
-	return &cobra.Command{
-		Use: "help [VERB]", Short: "list the verbs, or describe one", Example: "semcon help lab",
+	c := &cobra.Command{
+		Use: "help [VERB]", Short: "list the verbs, or describe one", Example: "semcon help lab\nsemcon help --man ~/.local/share/man/man1",
 		ValidArgsFunction: func(c *cobra.Command, _ []string, _ string) (verbs []string, how cobra.ShellCompDirective) {
 			for _, verb := range c.Root().Commands() {
 				verbs = append(verbs, verb.Name()+"\t"+verb.Short)
-			}
-			return verbs, cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: func(c *cobra.Command, names []string) error {
-			described, _, err := c.Root().Find(names)
-			if err != nil {
-				return unknownVerb(c.Root(), names[0])
 			}
 			return verbs, cobra.ShellCompDirectiveNoFileComp
 		},

@@ -23,7 +23,6 @@ import (
 // (paper, Fig. noise_rate), of the encoder's patch tokens, and of the projected features of the target branch, which are what S_t compares. Nothing is trained; the seed draws the images and patches, the
 // same ones for each encoder.
 type NoiseRate struct {
-	testImages
 	Sample PatchSample `json:"sample"`
 	Bins   int         `json:"bins" range:"[2,200]"` // Bins of equal width over similarities from −1 to 1, for the figure.
 }

@@ -1,7 +1,6 @@
 package sccore
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -33,19 +32,25 @@ type TargetBranch struct {
 // TargetEncoder is the scope of the encoder in the store of a [TargetBranch].
 const TargetEncoder = "/" + targetScope + "/" + encoderScope
 
-// ReadTarget reads the target branch of a training from a checkpoint, or from the end of the training, final.safetensors, for one of its encoders,
-// online.safetensors or target.safetensors, in the same folder. The error is an [fs.ErrNotExist] if there is no such branch; the path may be empty.
+// ReadTarget reads the target branch of a training from a checkpoint. For an encoder that a training has left, such as online.safetensors, it reads the end of the training,
+// final.safetensors in the same folder or in its checkpoints. The error is an [fs.ErrNotExist] if there is no such branch; the path may be empty.
 func ReadTarget(path string) (b TargetBranch, err error) {
-	if slices.Contains([]string{"online.safetensors", "target.safetensors"}, filepath.Base(path)) {
-		path = filepath.Join(filepath.Dir(path), "final.safetensors")
+	if slices.Contains([]string{"online.safetensors", "target.safetensors", "best.safetensors", "encoder.safetensors"}, filepath.Base(path)) {
+		ended := filepath.Join(filepath.Dir(path), "final.safetensors")
+		if path = ended; !isFile(ended) {
+			path = filepath.Join(filepath.Dir(ended), "checkpoints", "final.safetensors")
+		}
 	}
 	absent := fmt.Errorf("%s: no target branch: %w", path, fs.ErrNotExist)
-	if _, err := os.Stat(path); err != nil {
-		return b, errors.Join(absent, err)
+	if !isFile(path) {
+		return b, absent
 	}
 	config, ok, err := configOf(path)
-	if err != nil || !ok {
-		return b, errors.Join(absent, err)
+	if err != nil {
+		return b, err
+	}
+	if !ok {
+		return b, absent
 	}
 	named, _, err := safetensors.Read(path)
 	if err != nil {
@@ -60,11 +65,19 @@ func ReadTarget(path string) (b TargetBranch, err error) {
 	b = TargetBranch{ViT: config.vit(), PatchHead: config.PatchHead, Store: model.NewStore()}
 	b.ViT.ComputeDType = dtypes.InvalidDType
 	for name, value := range named {
-		if strings.HasPrefix(name, "/"+targetScope+"/") && err == nil {
-			_, err = b.Store.CreateVariable(name, value)
+		if strings.HasPrefix(name, "/"+targetScope+"/") {
+			if _, err := b.Store.CreateVariable(name, value); err != nil {
+				b.Store.Finalize()
+				return b, err
+			}
 		}
 	}
-	return b, err
+	return b, nil
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // Project maps patch tokens, [N, ViT.Dim], to the projected features that S_t compares, [N, PatchHead.OutDim], of length 1. The seed draws the weights of a

@@ -52,7 +52,7 @@ var measures = map[string]string{
 	"centroid": "classes of pixels by the nearest mean of training features", "fcn": "classes of pixels by an FCN of width 256 on fixed patch features",
 	"in-context": "classes of pixels by the nearest patches of a memory, without training", "knn": "classes of images by their nearest neighbours",
 	"linear": "classes of pixels by a linear head on fixed patch features", "linear-classification": "classes of images by a linear probe; also called linear-probe",
-	"lost": "objects without training, by LOST", "noise-rate": "how often the most similar patches of two images differ in class",
+	"lost": "objects without training, by LOST", "noise-rate": "how often the most similar patches of two images share their class",
 	"overclustering": "classes of pixels by clusters of patch features", "patches": "recall of the classes of patches", "spair": "keypoints of SPair-71k by the nearest patch",
 	"spread": "how far patch features are from a collapse", "tokencut": "objects without training, by TokenCut", "video": "objects followed through DAVIS's videos",
 }

@@ -53,7 +53,7 @@ func (m AttentionMaps) Draw(frozen *evaluation.FeatureExtractor, images []evalua
 	for h := range shown {
 		row(fmt.Sprintf("[CLS], head %d", h+1), func(a evaluation.Attention) []float64 { return a.Class[h] })
 	}
-	if frozen.ViT.Prototypes == 0 {
+	if frozen.ViT.Prototypes == 0 || frozen.ViT.Filter == encoder.ResidualBlock {
 		return sheet, nil
 	}
 	chosen := m.chosen(all, heads)

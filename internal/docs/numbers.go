@@ -131,15 +131,19 @@ func measured(name string, out, experiment, profile, data string, rows []string)
 		return nil, err
 	}
 	value := map[string]map[int]float64{} // By row and column, and by seed.
+	settings := map[string]string{}       // By row and column.
 	var columns []string
 	var last study.Record
 	for _, r := range records {
 		if r.Profile != study.Profile(profile) {
 			continue
 		}
-		key := r.Row + "\n" + r.Column
+		key, of := r.Row+"\n"+r.Column, r.ConfigHash+r.Data
 		if value[key] == nil {
-			value[key] = map[int]float64{}
+			value[key], settings[key] = map[int]float64{}, of
+		}
+		if settings[key] != of || len(r.Versions["semcon"]) < 7 {
+			return nil, fmt.Errorf("line %d of %s: other settings or data than another record of %s in %s, or no commit", r.Line, filepath.Join(out, e.Name), r.Row, r.Column)
 		}
 		if value[key][r.Seed] = r.Value; !slices.Contains(columns, r.Column) {
 			columns = append(columns, r.Column)

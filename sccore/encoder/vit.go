@@ -72,7 +72,7 @@ type Filter string
 const (
 	ObjectAware      Filter = ""       // The paper's.
 	FrozenPrototypes Filter = "frozen" // The same, whose prototypes keep their initial values.
-	// ResidualBlock is gelu(norm(x)·W1)·W2 of each patch, without prototypes. It has as many parameters, or half of Dim fewer where one of Dim and Prototypes is odd.
+	// ResidualBlock is gelu(norm(x)·W1)·W2 of each patch, without prototypes. It has as many parameters, or Dim fewer where exactly one of Dim and Prototypes is odd.
 	ResidualBlock Filter = "block"
 )
 

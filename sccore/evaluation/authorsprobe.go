@@ -94,10 +94,14 @@ func (p AuthorsProbe) crops(ctx context.Context, e *Encoder, set datasets.Source
 	}
 }
 
-// randomCrop reads a random crop of an image of a set.
+// randomCrop reads a random crop of an image of a set. A picture of [datasets.ImageFolder] that cannot be read is black, as in [ImagesOf], which names it.
 func randomCrop(e *Encoder, set datasets.Source, at, size int, rng *rand.Rand) (Image, error) {
 	canvas := make([]uint8, cropCanvas*cropCanvas*3)
 	read, err := set.Read(at, canvas, cropCanvas)
+	if _, skipped := set.(*datasets.ImageFolder); skipped && err != nil {
+		clear(canvas)
+		read, err = datasets.Size{Height: cropCanvas, Width: cropCanvas}, nil
+	}
 	if err != nil {
 		return Image{}, err
 	}

@@ -122,9 +122,11 @@ func (n NoiseRate) projected(ctx context.Context, e *Encoder, set *datasets.Segm
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		branch, said, of = sccore.TargetBranch{ViT: e.ViT, PatchHead: heads.DefaultProjector(), Store: model.NewStore()}, "its projector has random weights", tokens
+		defer branch.Store.Finalize()
 	case err != nil:
 		return of, "", err
 	default:
+		defer branch.Store.Finalize()
 		said = "its projector is the training's"
 		frozen, err := NewFeatureExtractor(e.backend, branch.ViT, branch.Store, sccore.TargetEncoder, e.batch)
 		if err != nil {
@@ -136,7 +138,6 @@ func (n NoiseRate) projected(ctx context.Context, e *Encoder, set *datasets.Segm
 			return of, "", err
 		}
 	}
-	defer branch.Store.Finalize()
 	of.Dim = branch.PatchHead.OutDim
 	of.Features, err = branch.Project(e.backend, of.Features, e.Seed)
 	return of, said, err

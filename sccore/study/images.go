@@ -29,7 +29,10 @@ func (r Results) Images(q figures.Quantity) stats.Interval {
 		drawn.runs[key] = slices.Clone(r.runs[key])
 		for _, record := range r.runs[key] {
 			of := record.byImage()
-			if images = max(images, len(of)); of == nil || len(of) != images || q.MinusColumn+q.Detail != "" {
+			if images == 0 {
+				images = len(of)
+			}
+			if of == nil || len(of) != images || q.MinusColumn+q.Detail != "" {
 				return stats.Interval{}
 			}
 			counts[key] = append(counts[key], of)

@@ -327,7 +327,7 @@ func (r Results) Describe(t *figures.Table, unit string, columns ...string) {
 	}
 	t.Data = r.Data(columns...)
 	if rows := r.oneFile(columns, r.Rows()...); len(rows) > 0 {
-		t.Caption += fmt.Sprintf(" All seeds of %s have one file of weights: the spread is that of what is trained on it, not of encoders.", strings.Join(rows, ", "))
+		t.Caption += fmt.Sprintf(" All seeds of %s have one file of weights: the spread is over images and what is trained on it, not over encoders.", strings.Join(rows, ", "))
 	}
 	var changes []string             // In column order, without duplicates.
 	sharing := map[string][]string{} // The columns with each change.

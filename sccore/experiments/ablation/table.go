@@ -31,9 +31,11 @@ var pairs = []struct{ Title, Row, Other string }{
 	{"line 7 − line 3: all of the method against both alignments", "7", "3"},
 	{"line 8 − line 6: + filter before the last attention", "8", "6"},
 	{"line 8 − line 7: the filter's place", "8", "7"},
-	{"line 7 − line 9: the filter over a residual block of as many parameters", "7", "9"},
-	{"line 7 − line 10: learnt prototypes over frozen random ones", "7", "10"},
+	{"line 7 − line 9: the filter and L_proto over a residual block of as many parameters", "7", "9"},
+	{"line 7 − line 10: learnt prototypes and L_proto over frozen random ones", "7", "10"},
 	{"line 7 − line 11: L_proto", "7", "11"},
+	{"line 11 − line 9: the filter alone over the block", "11", "9"},
+	{"line 11 − line 10: learnt prototypes alone over frozen ones", "11", "10"},
 	{"line 9 − line 6: + residual block", "9", "6"},
 	{"line 7 − line 7, before the filter: the filter itself", "7", beforeRow},
 	{"line 7, before the filter − line 6: training with the filter", beforeRow, "6"},
@@ -49,7 +51,8 @@ var pairs = []struct{ Title, Row, Other string }{
 var filterCaptions = map[int]string{
 	8:  " Line 8 is not in the paper: there [CLS] can see the filter.",
 	9:  " Line 9 is not in the paper: what it gains over line 6 as line 7 does is not the gain of object prototypes.",
-	10: " Nor are lines 10 and 11.",
+	10: " Line 10, with frozen random prototypes, is not in the paper.",
+	11: " Line 11, without L_proto, is not in the paper.",
 }
 
 // fromWeights reports whether the lines start from a file of weights.
@@ -117,6 +120,7 @@ func tables(r study.Results) []figures.Table {
 	}
 	if recorded(beforeRow) {
 		main.Rows = append(main.Rows, study.Row{Key: beforeRow, Heads: []string{beforeRow, "1", "1", "1", "1", "1"}})
+		caption += " Line 7, before the filter, is line 7's encoder with the filter left out: the layers behind it then see tokens that they were not trained on."
 	}
 	for _, line := range sccore.FilterAblations {
 		if row := strconv.Itoa(line.Line); recorded(row) {

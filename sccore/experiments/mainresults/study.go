@@ -159,7 +159,7 @@ func tables(results study.Results) []figures.Table {
 	all := []figures.Table{beside}
 	const authors = "authors_"
 	if len(results.Where(func(r study.Record) bool { return r.Details[authors+measures[2]] > 0 }).Columns()) > 0 {
-		t := encoders.Beside("main", "Linear classification of ImageNet-1k as DINO, iBOT and Mugs measure it, with whose printed numbers ours compare here. The paper describes another protocol, that of the table above.",
+		t := encoders.Beside("main", "Linear classification of ImageNet-1k by the protocol of DINO, iBOT and Mugs, for their printed numbers; ours are of the last epoch at one rate. The paper describes another protocol, shown in the table above.",
 			encoders.Details(read, "", authors+measures[2], authors+measures[3])...)
 		for i := range t.Columns {
 			t.Columns[i].Head = measures[2+i]

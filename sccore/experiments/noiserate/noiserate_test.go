@@ -54,7 +54,7 @@ func TestNoiseRateRecordsTableAndFigure(t *testing.T) {
 	})
 }
 
-// TestMeasure: C20 is the slope beside that of random weights, C21 the gain of the top decile, both of projected features.
+// TestMeasure: C20 is the trend, and the slope beside the slope with random weights; C21 is the gain of the top decile. All are of projected features.
 func TestMeasure(t *testing.T) {
 	var records []study.Record
 	for seed := range 3 {
@@ -62,7 +62,7 @@ func TestMeasure(t *testing.T) {
 			for k, column := range []string{"synthetic scenes", "synthetic scenes/projected"} {
 				records = append(records, study.Record{
 					Cell: "synthetic/" + row, Row: row, Column: column, Seed: seed, Profile: study.Quick, Value: 60 + float64(5*i*(k+1)+seed),
-					Config: study.EncodeConfig(Config{}), Details: map[string]float64{evaluation.DetailSlope: 0.5 + float64(i+k*i)},
+					Config: study.EncodeConfig(Config{}), Details: map[string]float64{evaluation.DetailSlope: 0.5 + float64(i+k*i), evaluation.DetailTrend: float64(i) / 4},
 				})
 			}
 		}
@@ -71,8 +71,11 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := results.Evidence("", studytest.Claim("C20", ""))[0].Values; len(got) != 3 || got[0] != 2 {
-		t.Errorf("C20: %v", got)
+	if got := results.Evidence("", studytest.Claim("C20", "slope"))[0].Values; len(got) != 3 || got[0] != 2 {
+		t.Errorf("C20, slope: %v", got)
+	}
+	if got := results.Evidence("", studytest.Claim("C20", "trend"))[0].Values; len(got) != 3 || got[0] != 0.25 {
+		t.Errorf("C20, trend: %v", got)
 	}
 	if got := results.Evidence("", studytest.Claim("C21", ""))[0].Values; len(got) != 3 || got[2] != 10 {
 		t.Errorf("C21: %v", got)

@@ -142,8 +142,11 @@ func measured(name string, out, experiment, profile, data string, rows []string)
 		if value[key] == nil {
 			value[key], settings[key] = map[int]float64{}, of
 		}
-		if settings[key] != of || len(r.Versions["semcon"]) < 7 {
-			return nil, fmt.Errorf("line %d of %s: other settings or data than another record of %s in %s, or no commit", r.Line, filepath.Join(out, e.Name), r.Row, r.Column)
+		if settings[key] != of {
+			return nil, fmt.Errorf("%s has other settings or data than another record of %q in %q", r.Place(), r.Row, r.Column)
+		}
+		if len(r.Versions["semcon"]) < 7 {
+			return nil, fmt.Errorf("%s names no commit: build the binary in a checkout", r.Place())
 		}
 		if value[key][r.Seed] = r.Value; !slices.Contains(columns, r.Column) {
 			columns = append(columns, r.Column)

@@ -46,10 +46,10 @@ func run(name, out, experiment, profile, data string, rows []string) error {
 		if at < 0 {
 			at = len(all)
 		}
-		if err := writeNumbers(numbersFile, slices.Insert(slices.DeleteFunc(all, isOld), at, added...)); err != nil {
+		all = slices.Insert(slices.DeleteFunc(all, isOld), at, added...)
+		if err := writeNumbers(numbersFile, all); err != nil {
 			return err
 		}
-		return run("", "", "", "", "", nil)
 	}
 	pages, err := filepath.Glob("docs/*.md")
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/semcon/semcon/analysis/stats"
+	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -51,11 +52,7 @@ func (n number) cell() string {
 
 // source says in a line where numbers are from.
 func (n number) source() string {
-	seeds := strconv.Itoa(n.Seeds) + " seeds"
-	if n.Seeds == 1 {
-		seeds = "one seed"
-	}
-	return fmt.Sprintf("Profile %s, %s, commit %s of %s. %s.", n.Profile, seeds, n.Commit, n.Date, n.Data)
+	return fmt.Sprintf("Profile %s, %s, commit %s of %s. %s.", n.Profile, plural.Count(n.Seeds, "seed"), n.Commit, n.Date, n.Data)
 }
 
 // readNumbers reads a file of numbers. The error names the line.

@@ -95,6 +95,20 @@ func TestFamiliesAreRecognised(t *testing.T) {
 	}
 }
 
+// tokensOf computes the [CLS] token and the patch tokens of images by imported weights, until the test ends.
+func tokensOf(t *testing.T, b compute.Backend, im *Import) *model.Exec {
+	store := model.NewStore()
+	if err := im.Apply(store, "/"); err != nil {
+		t.Fatal(err)
+	}
+	exec := model.MustNewExec(b, store, func(scope *model.Scope, images *Node) []*Node {
+		tokens := im.ViT.Tokens(scope, images)
+		return []*Node{tokens.Class, tokens.Patches}
+	})
+	t.Cleanup(exec.Finalize)
+	return exec
+}
+
 // TestFamiliesAgreeWithTheirMakers compares features with those that timm, transformers and the makers' own code compute.
 func TestFamiliesAgreeWithTheirMakers(t *testing.T) {
 	features, _, err := safetensors.Read("testdata/families/features.safetensors")
@@ -119,15 +133,7 @@ func TestFamiliesAgreeWithTheirMakers(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				store := model.NewStore()
-				if err := im.Apply(store, "/"); err != nil {
-					t.Fatal(err)
-				}
-				exec := model.MustNewExec(b, store, func(scope *model.Scope, images *Node) []*Node {
-					tokens := im.ViT.Tokens(scope, images)
-					return []*Node{tokens.Class, tokens.Patches}
-				})
-				defer exec.Finalize()
+				exec := tokensOf(t, b, im)
 				for _, c := range cases {
 					name := fmt.Sprintf("%s/%dx%d", m.Name, c.Height, c.Width)
 					for i, got := range exec.MustCall(sine(1, 1, c.Height, c.Width, 3)) {

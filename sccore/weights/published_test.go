@@ -8,9 +8,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute"
-	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/encoder"
 )
@@ -34,15 +32,7 @@ func TestPublishedTransformerAgreesWithTransformers(t *testing.T) {
 		t.Fatal(err)
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		store := model.NewStore()
-		if err := im.Apply(store, "/"); err != nil {
-			t.Fatal(err)
-		}
-		exec := model.MustNewExec(b, store, func(scope *model.Scope, images *Node) []*Node {
-			tokens := im.ViT.Tokens(scope, images)
-			return []*Node{tokens.Class, tokens.Patches}
-		})
-		defer exec.Finalize()
+		exec := tokensOf(t, b, im)
 		for _, size := range [][2]int{{112, 112}, {70, 126}} {
 			want := cases[fmt.Sprintf("%dx%d", size[0], size[1])]
 			tokens := exec.MustCall(sine(1, 1, size[0], size[1], 3))

@@ -27,7 +27,7 @@ func newCell(dataset, row string, seed int, config maintable.Config) study.Cell[
 	return maintable.NewCell(dataset, seed, config, cmp.Or(cellNames[row], "line"+row))
 }
 
-// The line with the filter, and its encoder read without it, before the filter acts.
+// The line with the filter, and its encoder read with the filter left out.
 const (
 	filteredRow = "7"
 	beforeRow   = "7, before the filter"

@@ -100,7 +100,7 @@ func benchVerb() *cobra.Command {
 		if xlacache.Dir() != "" {
 			must.M(os.Setenv(xlacache.EnvVar, filepath.Join(work, "xla"))) // An empty cache.
 		}
-		b := must.M1(openDevices(*devices, 0))
+		b := openDevices(*devices, 0)
 		announceEngine(os.Stderr, *devices)
 		m := benchmark{Engine: backend.Engine(), Device: cmp.Or(study.GPUModel(), fmt.Sprintf("%d %s cores", runtime.NumCPU(), runtime.GOARCH)), Devices: *devices, Profile: o.Profile, Versions: backend.Versions()}
 		m.Peak, m.PeakFrom = densePeak(b, *bf16)

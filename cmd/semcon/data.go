@@ -62,8 +62,7 @@ func dataVerb() *cobra.Command {
 			return usagef("name a folder to fetch to: --data FOLDER or SEMCON_DATA")
 		}
 		if names = names[1:]; *lacking != "" {
-			e, _, err := oneExperiment([]string{*lacking})
-			must.M(err)
+			e, _ := oneExperiment([]string{*lacking})
 			for _, name := range e.Reads {
 				if slices.ContainsFunc(datasets.Available(folder, name), datasets.Status.Missing) {
 					names = append(names, name)
@@ -98,26 +97,20 @@ type splitLine struct {
 // listData reads every split in the folder and prints its identity, to be compared with the identities in run records.
 func listData(ctx context.Context, format, folder string) error {
 	all, w := []splitLine{}, textOf(format)
-	if folder == "" && format == "json" {
-		return printAs(format, "", all)
-	}
 	if folder == "" {
-		fmt.Printf("%s, or fetch: semcon data fetch cifar10 --data data\n", checkData(folder)[0].Detail)
-		return nil
+		return printAs(format, checkData(folder)[0].Detail+", or fetch: semcon data fetch cifar10 --data data\n", all)
 	}
 	must.M(requireFolder("data", folder))
 	count, lacking := 0, map[string]bool{}
 	for _, split := range datasets.Available(folder) {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+		must.M(ctx.Err())
 		identity, err := split.Identity()
-		state := stateOK
-		switch {
-		case split.Missing():
-			state, lacking[split.Key] = stateMissing, true
-		case err != nil:
-			state, split.Err = stateBroken, err
+		split.Err = err
+		state := splitState(split)
+		switch state {
+		case stateMissing:
+			lacking[split.Key] = true
+		case stateBroken:
 			count++
 		}
 		all = append(all, splitLine{state, split.Key, split.Split, split.Folder, split.Count, split.Official, identity, split.String()})
@@ -205,40 +198,40 @@ func listVerb() *cobra.Command {
 	format := formatFlag(c)
 	long := c.Flags().Bool("long", false, "show the question, the data and the cost of every profile of each experiment")
 	c.RunE = func(_ *cobra.Command, names []string) error {
-		var chosen []study.Experiment
+		chosen := experiments.All()
+		if len(names) > 0 {
+			chosen = nil
+		}
 		for i := range names {
-			e, _, err := oneExperiment(names[i : i+1])
-			must.M(err)
+			e, _ := oneExperiment(names[i : i+1])
 			chosen = append(chosen, e)
 		}
 		if *format == "json" {
-			return printAs("json", "", listing{backend.Engine(), checkData(data), experimentLines(chosen)})
+			all := listing{Engine: backend.Engine(), Data: checkData(data)}
+			for _, e := range chosen {
+				all.Experiments = append(all.Experiments, experimentLine{e.Name, e.Title, e.Reproduces, e.Data, e.Cost})
+			}
+			return printAs("json", "", all)
+		}
+		if len(names) == 0 {
+			fmt.Printf("engine  %s\n\ndata\n", backend.Engine())
+			for _, f := range checkData(data) {
+				fmt.Printf("  %-8s %-22s %s\n", strings.Replace(f.State, stateOK, "found", 1), f.What, f.Detail)
+			}
+			fmt.Println()
+			if !*long {
+				fmt.Println("experiments: what each reproduces, and its cost in the quick profile (\"semcon list NAME\" and --long show more)")
+			}
 		}
 		for i, e := range chosen {
-			if i > 0 {
+			switch {
+			case len(names) == 0 && !*long:
+				fmt.Printf("  %-17s %s; %s\n", e.Name, e.Reproduces, e.Cost[study.Quick])
+				continue
+			case i > 0:
 				fmt.Println()
 			}
 			fmt.Print(describeExperiment(e))
-		}
-		if len(names) > 0 {
-			return nil
-		}
-		fmt.Printf("engine  %s\n\ndata\n", backend.Engine())
-		for _, f := range checkData(data) {
-			if f.State == stateOK {
-				f.State = "found"
-			}
-			fmt.Printf("  %-8s %-22s %s\n", f.State, f.What, f.Detail)
-		}
-		if *long {
-			for _, e := range experiments.All() {
-				fmt.Printf("\n%s", describeExperiment(e))
-			}
-			return nil
-		}
-		fmt.Print("\nexperiments: what each reproduces, and its cost in the quick profile (\"semcon list NAME\" and --long show more)\n")
-		for _, e := range experiments.All() {
-			fmt.Printf("  %-17s %s; %s\n", e.Name, e.Reproduces, e.Cost[study.Quick])
 		}
 		return nil
 	}
@@ -259,17 +252,6 @@ type experimentLine struct {
 	Reproduces string                   `json:"reproduces"`
 	Data       string                   `json:"data"`
 	Cost       map[study.Profile]string `json:"cost"`
-}
-
-// experimentLines are the chosen experiments, or all if none is chosen.
-func experimentLines(chosen []study.Experiment) (lines []experimentLine) {
-	if chosen == nil {
-		chosen = experiments.All()
-	}
-	for _, e := range chosen {
-		lines = append(lines, experimentLine{e.Name, e.Title, e.Reproduces, e.Data, e.Cost})
-	}
-	return lines
 }
 
 // describeExperiment describes an experiment in a line for each thing, and for each profile.

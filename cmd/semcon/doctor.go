@@ -88,16 +88,14 @@ func checkBackends() []finding {
 
 // checkPrograms says where compiled programs are kept.
 func checkPrograms() finding {
-	const what = "compiled programs"
-	dir := xlacache.Dir()
-	if dir == "" {
-		return finding{stateMissing, what, "not kept: " + xlacache.EnvVar + " is off, or there is no folder for caches"}
+	f, dir := finding{stateMissing, "compiled programs", "not kept: " + xlacache.EnvVar + " is off, or there is no folder for caches"}, xlacache.Dir()
+	if err := xlacache.Trusted(dir); err != nil && dir != "" {
+		f.Detail = "not kept: " + err.Error()
+	} else if dir != "" {
+		programs, size := xlacache.Usage()
+		f.State, f.Detail = stateOK, fmt.Sprintf("%s, %.1f MB in %s; doctor --clear-cache removes them", plural.Count(programs, "program"), float64(size)/1e6, dir)
 	}
-	if err := xlacache.Trusted(dir); err != nil {
-		return finding{stateMissing, what, "not kept: " + err.Error()}
-	}
-	programs, size := xlacache.Usage()
-	return finding{stateOK, what, fmt.Sprintf("%s, %.1f MB in %s; doctor --clear-cache removes them", plural.Count(programs, "program"), float64(size)/1e6, dir)}
+	return f
 }
 
 // tryBackend adds two numbers on a backend.
@@ -107,18 +105,17 @@ func tryBackend(what, config string) finding {
 	if err != nil {
 		return finding{stateBroken, what, err.Error()}
 	}
-	sum, err := graph.CallOnce(b, func(x, y *graph.Node) *graph.Node { return graph.Add(x, y) }, float32(2), float32(3))
-	if err != nil {
+	switch sum, err := graph.CallOnce(b, graph.Add, float32(2), float32(3)); {
+	case err != nil:
 		return finding{stateBroken, what, fmt.Sprintf("%s cannot compute: %s", config, oneLine(err))}
-	}
-	if sum.Value() != float32(5) {
+	case sum.Value() != float32(5):
 		return finding{stateBroken, what, fmt.Sprintf("%s says that 2 + 3 = %v", config, sum.Value())}
 	}
 	return finding{stateOK, what, fmt.Sprintf("%s: 2 + 3 = 5 in %d ms", config, time.Since(start).Milliseconds())}
 }
 
 // checkSetup checks what "semcon lab" installs and runs each of its programs.
-func checkSetup(ctx context.Context) []finding {
+func checkSetup(ctx context.Context) (findings []finding) {
 	in, err := installOf(false)
 	if err != nil {
 		return []finding{{stateMissing, "notebooks", err.Error()}}
@@ -130,7 +127,6 @@ func checkSetup(ctx context.Context) []finding {
 	case err != nil:
 		return []finding{{stateBroken, "set-up", err.Error()}}
 	}
-	var findings []finding
 	for _, limit := range limits {
 		findings = append(findings, finding{stateMissing, "this machine", limit})
 	}
@@ -141,13 +137,13 @@ func checkSetup(ctx context.Context) []finding {
 	}
 	for _, step := range steps {
 		f := finding{stateOK, step.name, in.dir()}
-		if step.pending {
-			f = finding{stateBroken, step.name, "not installed or out of date: " + setupCommand}
-		} else if command := probes[step.name]; command != nil {
+		if command := probes[step.name]; step.pending {
+			f.State, f.Detail = stateBroken, "not installed or out of date: "+setupCommand
+		} else if command != nil {
 			said, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()
 			f.Detail, _, _ = strings.Cut(strings.TrimSpace(string(said)), "\n")
 			if err != nil {
-				f = finding{stateBroken, step.name, fmt.Sprintf("%s: %v: remove %s, then %s", command[0], err, in.dir(), setupCommand)}
+				f.State, f.Detail = stateBroken, fmt.Sprintf("%s: %v: remove %s, then %s", command[0], err, in.dir(), setupCommand)
 			}
 		}
 		findings = append(findings, f)
@@ -165,14 +161,9 @@ func checkData(folder string) []finding {
 	}
 	var findings []finding
 	for _, split := range datasets.Available(folder) {
-		f := finding{stateOK, split.Name + " " + string(split.Split), split.String()}
-		switch {
-		case split.Missing() && split.Fetchable:
-			f.State, f.Detail = stateMissing, fmt.Sprintf("not in %s: semcon data fetch %s --data %s", folder, split.Key, quote(folder))
-		case split.Missing():
-			f.State = stateMissing
-		case split.Err != nil:
-			f.State = stateBroken
+		f := finding{splitState(split), split.Name + " " + string(split.Split), split.String()}
+		if split.Missing() && split.Fetchable {
+			f.Detail = fmt.Sprintf("not in %s: semcon data fetch %s --data %s", folder, split.Key, quote(folder))
 		}
 		findings = append(findings, f)
 	}
@@ -182,37 +173,48 @@ func checkData(folder string) []finding {
 	return findings
 }
 
+// splitState is the state of a split of a dataset.
+func splitState(s datasets.Status) string {
+	switch {
+	case s.Missing():
+		return stateMissing
+	case s.Err != nil:
+		return stateBroken
+	}
+	return stateOK
+}
+
 // checkDisk checks the free space for results. A full study writes a few hundred megabytes.
 func checkDisk(folder string) finding {
-	const what, needed = "disk", 2 << 30
 	free, err := fetch.Free(folder)
-	if err != nil {
-		return finding{stateBroken, what, err.Error()}
+	f := finding{stateOK, "disk", fmt.Sprintf("%.1f GiB free for %s", float64(free)/(1<<30), must.M1(filepath.Abs(folder)))}
+	switch {
+	case err != nil:
+		f.State, f.Detail = stateBroken, err.Error()
+	case free < 2<<30:
+		f.State, f.Detail = stateBroken, f.Detail+": less than 2 GiB; free some space, or choose another folder with --out"
 	}
-	detail := fmt.Sprintf("%.1f GiB free for %s", float64(free)/(1<<30), must.M1(filepath.Abs(folder)))
-	if free < needed {
-		return finding{stateBroken, what, detail + ": less than 2 GiB; free some space, or choose another folder with --out"}
-	}
-	return finding{stateOK, what, detail}
+	return f
 }
 
 // checkRecords looks for broken lines among the records of all experiments, and moves them aside if asked to.
 func checkRecords(out string, repair bool) (findings []finding) {
 	for _, e := range experiments.All() {
-		dir := study.Folder(out, e.Name)
+		dir, f := study.Folder(out, e.Name), finding{stateBroken, "records of " + e.Name, ""}
 		broken, err := study.BrokenLines(dir)
-		if err == nil && len(broken) > 0 && repair {
-			var moved int
-			if moved, err = study.Repair(dir); err == nil {
-				findings = append(findings, finding{stateOK, "records of " + e.Name, fmt.Sprintf("%s moved to %s", plural.Count(moved, "broken line"), filepath.Join(dir, study.BrokenFile))})
-				continue
+		if err == nil && len(broken) > 0 {
+			f.Detail = fmt.Sprintf("%s, %s; doctor --repair moves them aside", plural.Count(len(broken), "broken line"), broken[0])
+			if repair {
+				var moved int
+				moved, err = study.Repair(dir)
+				f.State, f.Detail = stateOK, fmt.Sprintf("%s moved to %s", plural.Count(moved, "broken line"), filepath.Join(dir, study.BrokenFile))
 			}
 		}
-		switch {
-		case err != nil:
-			findings = append(findings, finding{stateBroken, "records of " + e.Name, err.Error()})
-		case len(broken) > 0:
-			findings = append(findings, finding{stateBroken, "records of " + e.Name, fmt.Sprintf("%s, %s; doctor --repair moves them aside", plural.Count(len(broken), "broken line"), broken[0])})
+		if err != nil {
+			f.State, f.Detail = stateBroken, err.Error()
+		}
+		if f.Detail != "" {
+			findings = append(findings, f)
 		}
 	}
 	return findings

@@ -147,7 +147,7 @@ func evaluationVerb(named evaluation.Named) *cobra.Command {
 			}
 		}
 		must.M(locateFlag(cmd, "weights", &c.weights))
-		return c.run(cmd.Context(), e, must.M1(choice.open(c.weights)))
+		return c.run(cmd.Context(), e, choice.open(c.weights))
 	}
 	return cmd
 }
@@ -187,7 +187,7 @@ func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitF
 	if c.Single {
 		batch = 1
 	}
-	encoder := must.M1(v.encoder(must.M1(openEngine()), batch))
+	encoder := must.M1(v.encoder(openEngine(), batch))
 	defer encoder.Close()
 	encoder.Seed = c.seed
 	bar := progress.Discard

@@ -2,18 +2,23 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/janpfeifer/must"
 	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -21,6 +26,7 @@ import (
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/weights"
 	"github.com/spf13/cobra"
 )
 
@@ -33,22 +39,36 @@ type featureCall struct {
 	batch   int
 }
 
-// names are the names of the tensors, block by block, "class" before "patches".
-func (c featureCall) names() (names []string) {
-	var blocks []string
+// tensor is one of the tensors that are written: its name, and its values of an image.
+type tensor struct {
+	name string
+	of   func(blocks []evaluation.Features) []float32
+}
+
+// tensors are what is written, block by block, "class" before "patches".
+func (c featureCall) tensors() (all []tensor) {
+	blocks := []string{""}
+	if len(c.outputs.Blocks) > 0 {
+		blocks = nil
+	}
 	for _, block := range c.outputs.Blocks {
 		blocks = append(blocks, fmt.Sprintf("layer%d.", block))
 	}
-	if blocks == nil {
-		blocks = []string{""}
-	}
-	for _, block := range blocks {
+	for i, block := range blocks {
 		if c.class {
-			names = append(names, block+"class")
+			all = append(all, tensor{block + "class", func(blocks []evaluation.Features) []float32 { return blocks[i].Class }})
 		}
 		if c.outputs.Patches {
-			names = append(names, block+"patches")
+			all = append(all, tensor{block + "patches", func(blocks []evaluation.Features) []float32 { return blocks[i].Patches }})
 		}
+	}
+	return all
+}
+
+// names are the names of the tensors.
+func (c featureCall) names() (names []string) {
+	for _, t := range c.tensors() {
+		names = append(names, t.name)
 	}
 	return names
 }
@@ -77,7 +97,7 @@ func featuresVerb() *cobra.Command {
 				return usagef("--layer: block %d is there twice", block)
 			}
 		}
-		extension, tensors := filepath.Ext(c.out), c.names()
+		extension, named := filepath.Ext(c.out), c.names()
 		switch {
 		case len(names) == 0:
 			return usagef("want at least one image: files, folders, patterns or lists, or one .safetensors of standardised images")
@@ -89,14 +109,14 @@ func featuresVerb() *cobra.Command {
 			return usagef("--batch %d is below 1", c.batch)
 		case c.outputs.Resolution < 0 || c.outputs.Resolution > 0 && !c.outputs.Patches:
 			return usagef("--resolution %d: want a number above 0, with --patches", c.outputs.Resolution)
-		case len(tensors) == 0:
+		case len(named) == 0:
 			return usagef("--class=false without --patches leaves nothing to compute")
-		case extension == ".npy" && len(tensors) > 1:
-			return usagef("--out %s: a .npy holds one tensor, not %s; want a .safetensors", c.out, strings.Join(tensors, " and "))
+		case extension == ".npy" && len(named) > 1:
+			return usagef("--out %s: a .npy holds one tensor, not %s; want a .safetensors", c.out, strings.Join(named, " and "))
 		}
 		must.M(requireWritableFile("out", c.out))
 		must.M(locateFlag(cmd, "weights", file))
-		c.vit = must.M1(choice.open(*file))
+		c.vit = choice.open(*file)
 		must.M(preprocess(&c.vit))
 		return c.run(cmd.Context(), names, *file)
 	}
@@ -118,8 +138,8 @@ func (c featureCall) run(ctx context.Context, inputs []string, file string) erro
 	} else if !whole && c.vit.size%patch != 0 {
 		return usagef("--size: images of %d×%d pixels cannot be split into the transformer's patches of %d", c.vit.size, c.vit.size, patch)
 	}
-	images := must.M1(openImages(inputs, c.vit))
-	engine := must.M1(openEngine())
+	images := openImages(inputs, c.vit)
+	engine := openEngine()
 	store := must.M1(evaluation.OpenFeatureStore(c.out+".partial", map[string]any{
 		"weights": must.M1(digestOf(file)), "transformer": fmt.Sprintf("%+v", c.vit.ViT), "prefix": c.vit.Prefix, "ignore": c.vit.Ignore, "images": images.identity,
 		"preprocessing": described, "outputs": c.outputs, "tensors": c.names(), "batch": c.batch, "engine": backend.Name(),
@@ -130,7 +150,7 @@ func (c featureCall) run(ctx context.Context, inputs []string, file string) erro
 	}
 	frozen := must.M1(c.vit.encoder(engine, min(c.batch, len(images.names))))
 	defer frozen.Close()
-	must.M(c.extract(ctx, frozen.FeatureExtractor, images, store))
+	c.extract(ctx, frozen.FeatureExtractor, images, store)
 	var rows, skipped []string
 	for _, b := range store.Batches {
 		rows, skipped = append(rows, b.Images...), append(skipped, b.Skipped...)
@@ -144,7 +164,7 @@ func (c featureCall) run(ctx context.Context, inputs []string, file string) erro
 	if len(skipped) > 0 {
 		fmt.Fprintf(os.Stderr, "skipped %d of %s\n", len(skipped), plural.Count(len(skipped)+len(rows), "image"))
 	}
-	must.M(c.write(store, rows, described))
+	c.write(store, rows, described)
 	fmt.Printf("wrote %s: %s, %d features each, from %s\n", c.out, plural.Count(len(rows), "image"), c.vit.ViT.Dim, c.vit.ViT.Name)
 	return store.Remove()
 }
@@ -200,8 +220,8 @@ func preprocessingFlags(c *cobra.Command) func(*vitFile) error {
 	}
 }
 
-// extract computes the features that are still missing, a batch of images of one size at a time.
-func (c featureCall) extract(ctx context.Context, frozen *evaluation.FeatureExtractor, images imageList, store *evaluation.FeatureStore) error {
+// extract computes the features that are still missing, a batch of images of one size at a time. It ends the verb with an error.
+func (c featureCall) extract(ctx context.Context, frozen *evaluation.FeatureExtractor, images imageList, store *evaluation.FeatureStore) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	bar := progress.New(os.Stderr, "features", len(images.names))
@@ -212,71 +232,42 @@ func (c featureCall) extract(ctx context.Context, frozen *evaluation.FeatureExtr
 	bar.Phase(progress.Compiling)
 	var batch []evaluation.Image
 	b := evaluation.StoredBatch{Done: store.Done()}
-	flush := func() error {
-		features, err := frozen.ExtractAll(batch, c.outputs)
-		if err != nil {
-			return err
-		}
+	flush := func() {
 		values := make([][]byte, len(store.Tensors))
-		for _, blocks := range features {
-			for i, of := range c.valuesOf(blocks) {
-				if values[i], err = binary.Append(values[i], binary.LittleEndian, of); err != nil {
-					return err
-				}
+		for _, blocks := range must.M1(frozen.ExtractAll(batch, c.outputs)) {
+			for i, t := range c.tensors() {
+				values[i] = must.M1(binary.Append(values[i], binary.LittleEndian, t.of(blocks)))
 			}
 			b.Grid = [2]int{blocks[0].Rows, blocks[0].Columns}
 		}
-		if err := store.Add(b, values...); err != nil {
-			return err
-		}
+		must.M(store.Add(b, values...))
 		batch, b = nil, evaluation.StoredBatch{Done: b.Done}
 		bar.Phase("")
 		bar.Set(b.Done, "")
-		return nil
 	}
 	for next := range images.ahead(ctx, b.Done) {
 		one := <-next
-		if ctx.Err() != nil {
-			break
-		}
+		must.M(ctx.Err())
 		if one.err != nil {
 			b.Done, b.Skipped = b.Done+1, append(b.Skipped, one.err.Error())
 			continue
 		}
 		if len(batch) > 0 && (batch[0].Height != one.image.Height || batch[0].Width != one.image.Width) {
-			if err := flush(); err != nil {
-				return err
-			}
+			flush()
 		}
 		batch, b.Images = append(batch, one.image), append(b.Images, images.names[b.Done])
 		if b.Done++; len(batch) == c.batch {
-			if err := flush(); err != nil {
-				return err
-			}
+			flush()
 		}
 	}
-	if ctx.Err() != nil || len(batch) == 0 && len(b.Skipped) == 0 {
-		return ctx.Err()
+	if must.M(ctx.Err()); len(batch) > 0 || len(b.Skipped) > 0 {
+		flush()
 	}
-	return flush()
-}
-
-// valuesOf lists the values of one image for each tensor, in the order of names.
-func (c featureCall) valuesOf(blocks []evaluation.Features) (values [][]float32) {
-	for _, block := range blocks {
-		if c.class {
-			values = append(values, block.Class)
-		}
-		if block.Patches != nil {
-			values = append(values, block.Patches)
-		}
-	}
-	return values
 }
 
 // write writes the tensor "class", [images, features], and the tensor "patches", [images, rows, columns, features], or both for each block. Maps of images of
-// several sizes are one tensor an image, "patches.0".
-func (c featureCall) write(store *evaluation.FeatureStore, rows []string, preprocessing string) error {
+// several sizes are one tensor an image, "patches.0". It ends the verb with an error.
+func (c featureCall) write(store *evaluation.FeatureStore, rows []string, preprocessing string) {
 	named, dim := map[string]safetensors.RawTensor{}, c.vit.ViT.Dim
 	for i, name := range c.names() {
 		tensor := safetensors.RawTensor{Shape: []int{len(rows), dim}, File: store.Tensors[i]}
@@ -300,24 +291,110 @@ func (c featureCall) write(store *evaluation.FeatureStore, rows []string, prepro
 		}
 	}
 	if base, isNPY := strings.CutSuffix(c.out, ".npy"); isNPY {
-		if err := safetensors.WriteNPY(c.out, named[c.names()[0]]); err != nil {
-			return err
-		}
+		must.M(safetensors.WriteNPY(c.out, named[c.names()[0]]))
 		oneLine := strings.NewReplacer("\n", `\n`, "\r", `\r`) // A name may hold a line break, and the file has a line for each row.
 		for i, row := range rows {
 			rows[i] = oneLine.Replace(row)
 		}
-		return atomicfile.WriteBytes(base+".txt", []byte(strings.Join(rows, "\n")+"\n"))
-	}
-	names, err := json.Marshal(rows)
-	if err != nil {
-		return err
+		must.M(atomicfile.WriteBytes(base+".txt", []byte(strings.Join(rows, "\n")+"\n")))
+		return
 	}
 	metadata := map[string]string{
-		"images": string(names), "architecture": c.vit.ViT.Name, "positions": string(c.vit.ViT.Positions), "preprocessing": preprocessing,
+		"images": string(must.M1(json.Marshal(rows))), "architecture": c.vit.ViT.Name, "positions": string(c.vit.ViT.Positions), "preprocessing": preprocessing,
 	}
 	if len(c.vit.Ignored) > 0 {
 		metadata["ignored"] = strings.Join(c.vit.Ignored, " ")
 	}
-	return safetensors.WriteRaw(c.out, named, metadata)
+	must.M(safetensors.WriteRaw(c.out, named, metadata))
+}
+
+// imageList is the images whose features are computed.
+type imageList struct {
+	names    []string
+	identity string // Of what is read, so that a call that goes on notices other images.
+	read     func(i int) (evaluation.Image, error)
+}
+
+// openImages opens the images that inputs name, or a .safetensors with a tensor "images", [count, height, width, 3], of standardised images. The images of a
+// single folder are named below it. It ends the verb with an error.
+func openImages(inputs []string, v vitFile) (list imageList) {
+	if standardised(inputs) {
+		return openStandardised(inputs[0])
+	}
+	paths := findImages(inputs)
+	list.names = slices.Clone(paths)
+	if info, err := os.Stat(inputs[0]); len(inputs) == 1 && err == nil && info.IsDir() {
+		for i := range paths {
+			list.names[i] = strings.TrimPrefix(paths[i], filepath.Clean(inputs[0])+string(filepath.Separator))
+		}
+	}
+	digest := sha256.New()
+	for _, path := range paths {
+		size, changed := int64(-1), int64(0) // An image that is not there is skipped.
+		if info, err := os.Stat(path); err == nil {
+			size, changed = info.Size(), info.ModTime().UnixNano()
+		}
+		fmt.Fprintf(digest, "%q %d %d\n", path, size, changed)
+	}
+	list.identity = fmt.Sprintf("sha256 of paths, sizes and times %x", digest.Sum(nil))
+	list.read = func(i int) (evaluation.Image, error) { return v.readImage(paths[i]) }
+	return list
+}
+
+// standardised reports whether the inputs are one file of images that need no preprocessing.
+func standardised(inputs []string) bool {
+	return len(inputs) == 1 && filepath.Ext(inputs[0]) == ".safetensors"
+}
+
+func openStandardised(path string) (list imageList) {
+	named, _ := must.M2(safetensors.Read(path))
+	images := named["images"]
+	if images == nil || images.DType() != dtypes.Float32 || images.Rank() != 4 || images.Shape().Dim(3) != 3 {
+		must.M(fmt.Errorf("%s: want a float32 tensor \"images\", [count, height, width, 3]", path))
+	}
+	values := tensors.MustCopyFlatData[float32](images)
+	height, width := images.Shape().Dim(1), images.Shape().Dim(2)
+	for i := range images.Shape().Dim(0) {
+		list.names = append(list.names, strconv.Itoa(i))
+	}
+	list.read = func(i int) (evaluation.Image, error) {
+		one := height * width * 3
+		return evaluation.Image{Name: fmt.Sprintf("%d of %s", i, path), Height: height, Width: width, Pixels: values[i*one : (i+1)*one]}, nil
+	}
+	list.identity = must.M1(digestOf(path))
+	return list
+}
+
+// digestOf identifies the content of a file of weights and, if it is an index, of the files that it names.
+func digestOf(path string) (string, error) {
+	digest, err := weights.SHA256(path)
+	return "sha256 " + digest, err
+}
+
+// imageRead is an image of a list, or why it cannot be read.
+type imageRead struct {
+	image evaluation.Image
+	err   error
+}
+
+// ahead reads the images from a number on in parallel, a few before they are taken. What is sent for each is received in order.
+func (l imageList) ahead(ctx context.Context, first int) <-chan chan imageRead {
+	ahead := make(chan chan imageRead, runtime.GOMAXPROCS(0))
+	go func() {
+		defer close(ahead)
+		for i := first; i < len(l.names); i++ {
+			one := make(chan imageRead, 1)
+			select {
+			case ahead <- one:
+			case <-ctx.Done():
+				return
+			}
+			go func() {
+				var read imageRead
+				read.err = panics.Catch(func() (err error) { read.image, err = l.read(i); return err })
+				one <- read
+			}()
+		}
+	}()
+	return ahead
 }

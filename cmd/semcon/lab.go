@@ -65,10 +65,10 @@ func labVerb() *cobra.Command {
 			fmt.Printf("%s is set up\n", cmp.Or(in.root, in.folder))
 			return nil
 		}
-		*port = must.M1(freePort(*port))
+		*port = freePort(*port)
 		if !*originals {
 			folder = copies
-			must.M(copyNotebooks(in.root, copies, os.Stderr))
+			copyNotebooks(in.root, copies, os.Stderr)
 		}
 		lab := labCommand(c.Context(), in, folder, *port, !*noBrowser && hasDesktop())
 		lab.Env = append(lab.Env, "SEMCON_PROFILE="+*profile, "SEMCON_DATA="+*data, "SEMCON_OUT="+cmp.Or(os.Getenv("SEMCON_OUT"), filepath.Join(in.root, "out")))
@@ -80,24 +80,20 @@ func labVerb() *cobra.Command {
 // serveLab runs JupyterLab on a folder until ctx ends, which is the normal end, or until it fails. The token is passed in the environment,
 // because every user of a machine can read the arguments of a process.
 func serveLab(ctx context.Context, in install, lab *exec.Cmd, folder string, port int) error {
-	log, err := os.Create(in.dir("lab.log"))
-	if err != nil {
-		return err
-	}
+	log := must.M1(os.Create(in.dir("lab.log")))
 	defer log.Close()
 	token := rand.Text()
 	lab.Env = append(lab.Env, "JUPYTER_TOKEN="+token)
 	lab.Stdout, lab.Stderr = log, log
-	if err := adoptOrphans(); err != nil {
-		return err
-	}
+	must.M(adoptOrphans())
 	if err := lab.Start(); err != nil {
 		return fmt.Errorf("cannot start JupyterLab: %w", err)
 	}
 	running, ended := context.WithCancelCause(ctx)
 	exit := make(chan error, 1)
 	go func() { exit <- lab.Wait(); ended(errors.New("JupyterLab ended immediately")) }()
-	if err = waitForServer(running, port, token); err == nil {
+	err := waitForServer(running, port, token)
+	if err == nil {
 		fmt.Printf("JupyterLab is at http://127.0.0.1:%d%s?token=%s\nThe notebooks are in %s. Ctrl-C stops JupyterLab.\n"+
 			"From another machine: ssh -L %[1]d:127.0.0.1:%[1]d HOST\n", port, firstPage, token, folder)
 	} else if running.Err() == nil {
@@ -144,10 +140,7 @@ func stopGently(c *exec.Cmd) {
 // waitForServer waits until the server answers, and returns the cause if ctx ends before.
 func waitForServer(ctx context.Context, port int, token string) error {
 	const patience = 90 * time.Second
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/api/status", port), nil)
-	if err != nil {
-		return err
-	}
+	request := must.M1(http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/api/status", port), nil))
 	request.Header.Set("Authorization", "token "+token)
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if response, err := http.DefaultClient.Do(request); err == nil {
@@ -165,17 +158,19 @@ func waitForServer(ctx context.Context, port int, token string) error {
 	return fmt.Errorf("JupyterLab does not answer on port %d after %s", port, patience)
 }
 
-// freePort returns the wanted port if it is free, or for 0 the first free port from 8888.
-func freePort(wanted int) (int, error) {
+// freePort returns the wanted port if it is free, or for 0 the first free port from 8888. It ends the verb with an error.
+func freePort(wanted int) int {
 	const first, last = 8888, 8987
 	for port := cmp.Or(wanted, first); port <= max(wanted, last); port++ {
 		if listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			return port, listener.Close()
+			must.M(listener.Close())
+			return port
 		} else if wanted != 0 {
-			return 0, fmt.Errorf("--port %d: %w", port, err)
+			must.M(fmt.Errorf("--port %d: %w", port, err))
 		}
 	}
-	return 0, fmt.Errorf("no free port between %d and %d: choose one with --port", first, last)
+	must.M(fmt.Errorf("no free port between %d and %d: choose one with --port", first, last))
+	return 0
 }
 
 // hasDesktop reports whether a browser can show a window. Without a desktop, Python would start a text browser in this terminal.
@@ -201,8 +196,8 @@ var linksOfNotebooks = strings.NewReplacer("](../docs/", "](docs/", "](../"+read
 
 // copyNotebooks updates the copies of the notebooks of a checkout and of the pages that they link to. Users run and edit the copies, and the checkout stays
 // unchanged. If an original has changed, it replaces its copy and the outputs in it, unless the user has edited the copy. copyNotebooks prints
-// each edited copy that it keeps to w.
-func copyNotebooks(root, to string, w io.Writer) error {
+// each edited copy that it keeps to w. It ends the verb with an error.
+func copyNotebooks(root, to string, w io.Writer) {
 	record := filepath.Join(to, copiesFile)
 	content, _ := os.ReadFile(record)
 	var copied map[string]string
@@ -211,16 +206,8 @@ func copyNotebooks(root, to string, w io.Writer) error {
 	}
 	gone := maps.Clone(copied)
 	for _, pages := range copiedPages {
-		originals, err := filepath.Glob(filepath.Join(root, pages.pattern))
-		if err != nil {
-			return err
-		}
-		for _, original := range originals {
-			content, err := os.ReadFile(original)
-			if err != nil {
-				return err
-			}
-			content = []byte(pages.links.Replace(string(content)))
+		for _, original := range must.M1(filepath.Glob(filepath.Join(root, pages.pattern))) {
+			content := []byte(pages.links.Replace(string(must.M1(os.ReadFile(original)))))
 			name := filepath.Join(pages.folder, cmp.Or(pages.name, filepath.Base(original)))
 			delete(gone, name)
 			copy := filepath.Join(to, name)
@@ -233,9 +220,7 @@ func copyNotebooks(root, to string, w io.Writer) error {
 				fmt.Fprintf(w, "%s has changed in the project, but you have edited your copy, which is kept; remove %s to get the new version\n", name, copy)
 				continue
 			default:
-				if err := atomicfile.WriteBytes(copy, content); err != nil {
-					return err
-				}
+				must.M(atomicfile.WriteBytes(copy, content))
 			}
 			copied[name] = state
 		}
@@ -243,16 +228,10 @@ func copyNotebooks(root, to string, w io.Writer) error {
 	for name, state := range gone {
 		delete(copied, name)
 		if copy := filepath.Join(to, name); stateOf(copy) == state {
-			if err := os.Remove(copy); err != nil {
-				return err
-			}
+			must.M(os.Remove(copy))
 		}
 	}
-	text, err := json.MarshalIndent(copied, "", "  ")
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteBytes(record, text)
+	must.M(atomicfile.WriteBytes(record, must.M1(json.MarshalIndent(copied, "", "  "))))
 }
 
 // stateOf returns the state of a file. It is empty if the file does not exist.

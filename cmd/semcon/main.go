@@ -22,6 +22,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 	_ "github.com/semcon/semcon/sccore/backend/buffers" // The program keeps large buffers between steps.
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/study"
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 )
@@ -166,7 +167,9 @@ func command(ctx context.Context, args []string, stderr io.Writer) int {
 	}
 	root.SetArgs(args)
 	c, err := root.ExecuteContextC(ctx)
-	if err != nil && c == root && !errors.As(err, new(usageError)) {
+	if wrong := (study.BadOption{}); errors.As(err, &wrong) {
+		err = usageError{wrong.Error()}
+	} else if err != nil && c == root && !errors.As(err, new(usageError)) {
 		err = unknownVerb(root, args[0])
 	}
 	switch {

@@ -53,7 +53,7 @@ func notebooksVerb() *cobra.Command {
 		must.M(requireWritable("out", *out))
 		must.M(requireFolder("data", *data))
 		in := must.M1(installOf(false))
-		files := must.M1(notebookFiles(filepath.Join(in.root, "notebooks"), names))
+		files := notebookFiles(filepath.Join(in.root, "notebooks"), names)
 		// The cells read the command line through package nb. They run in the folder of the notebook, so paths are absolute.
 		env := append(in.environ(), "SEMCON_PROFILE="+string(profile), "SEMCON_OUT="+must.M1(filepath.Abs(*out)))
 		if *data != "" {
@@ -67,7 +67,7 @@ func notebooksVerb() *cobra.Command {
 			python := exec.CommandContext(c.Context(), in.python(), "-c", executeScript,
 				file, result+".ipynb", result+".html", strconv.Itoa(int(timeout.Seconds()+0.5)), headlessKernelName)
 			python.Env = env
-			must.M(execute(c.Context(), python, file, result))
+			execute(c.Context(), python, file, result)
 			if *update {
 				clean, err := cleanNotebook(must.M1(os.ReadFile(result+".ipynb")), in.root)
 				if err != nil {
@@ -83,50 +83,40 @@ func notebooksVerb() *cobra.Command {
 }
 
 // notebookFiles finds the named notebooks: with or without .ipynb, in the folder or at a path. Without names it returns all notebooks in the
-// folder.
-func notebookFiles(folder string, names []string) ([]string, error) {
+// folder. It ends the verb with an error.
+func notebookFiles(folder string, names []string) (files []string) {
 	if len(names) == 0 {
-		files, err := filepath.Glob(filepath.Join(folder, "*.ipynb"))
-		if err == nil && len(files) == 0 {
-			err = fmt.Errorf("no notebook in %s", folder)
+		if files = must.M1(filepath.Glob(filepath.Join(folder, "*.ipynb"))); len(files) == 0 {
+			must.M(fmt.Errorf("no notebook in %s", folder))
 		}
-		return files, err
 	}
-	var files []string
 	for _, name := range names {
 		name = strings.TrimSuffix(name, ".ipynb") + ".ipynb"
 		places := []string{filepath.Join(folder, name), name}
 		i := slices.IndexFunc(places, exists)
 		if i < 0 {
-			return nil, usagef("no notebook %s in %s", name, folder)
+			must.M(usagef("no notebook %s in %s", name, folder))
 		}
 		files = append(files, places[i])
 	}
-	return files, nil
+	return files
 }
 
 // execute runs the script that executes a notebook, and shows its progress. Results are at a path without its extension: .ipynb, .html, and .log with the
-// kernel's own messages.
-func execute(ctx context.Context, python *exec.Cmd, notebook, result string) error {
-	log, err := os.Create(result + ".log")
-	if err != nil {
-		return err
-	}
+// kernel's own messages. It ends the verb with an error.
+func execute(ctx context.Context, python *exec.Cmd, notebook, result string) {
+	log := must.M1(os.Create(result + ".log"))
 	defer log.Close()
 	python.Stderr = log
 	stopGently(python)
-	stdout, err := python.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := python.Start(); err != nil {
-		return err
-	}
+	stdout := must.M1(python.StdoutPipe())
+	must.M(python.Start())
 	failure := followCells(bufio.NewScanner(stdout), result)
-	if err = python.Wait(); err != nil {
+	err := python.Wait()
+	if err != nil {
 		err = fmt.Errorf("%s was not executed (%w); the log is %s", notebook, err, log.Name())
 	}
-	return cmp.Or(ctx.Err(), failure, err)
+	must.M(cmp.Or(ctx.Err(), failure, err))
 }
 
 // followCells shows the lines of execute_notebook.py in a bar and returns the failure that they name.
@@ -183,7 +173,8 @@ func cellError(message, stderr string) string {
 // cleanNotebook returns an executed notebook to commit. It removes what would differ on another machine or in the next run: execution times, versions, and the
 // path of the checkout.
 func cleanNotebook(content []byte, root string) ([]byte, error) {
-	decoder := json.NewDecoder(bytes.NewReader(content))
+	quoted := strings.Trim(string(must.M1(json.Marshal(root))), `"`)
+	decoder := json.NewDecoder(strings.NewReader(strings.NewReplacer(quoted+"/", "", quoted, ".").Replace(string(content))))
 	decoder.UseNumber()
 	var notebook map[string]any
 	if err := decoder.Decode(&notebook); err != nil {
@@ -197,10 +188,7 @@ func cleanNotebook(content []byte, root string) ([]byte, error) {
 		cell, _ := cell.(map[string]any)
 		metadata, _ := cell["metadata"].(map[string]any)
 		delete(metadata, "execution")
-		if outputs, ok := cell["outputs"]; ok { // Only code cells have outputs.
-			cell["outputs"] = withoutPath(outputs, root)
-			smallPictures(cell["outputs"])
-		}
+		smallPictures(cell["outputs"])
 	}
 	notebook["metadata"] = map[string]any{
 		"kernelspec":    map[string]any{"name": "gonb", "display_name": "Go (gonb)", "language": "go"},
@@ -212,16 +200,6 @@ func cleanNotebook(content []byte, root string) ([]byte, error) {
 	encoder.SetIndent("", " ") // Like Jupyter, with sorted keys.
 	err := encoder.Encode(notebook)
 	return out.Bytes(), err
-}
-
-// withoutPath makes every path below the checkout in the texts of a JSON value relative to it.
-func withoutPath(value any, root string) (relative any) {
-	text := must.M1(json.Marshal(value))
-	quoted := strings.Trim(string(must.M1(json.Marshal(root))), `"`)
-	decoder := json.NewDecoder(strings.NewReader(strings.NewReplacer(quoted+"/", "", quoted, ".").Replace(string(text))))
-	decoder.UseNumber()
-	must.M(decoder.Decode(&relative))
-	return relative
 }
 
 // Types of the pictures in a notebook's outputs.

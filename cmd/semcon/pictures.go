@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"image/color"
 	"image/draw"
 	"image/png"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gomlx/compute"
 	"github.com/janpfeifer/must"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/features"
@@ -35,32 +36,28 @@ import (
 // inputsHelp says what a verb takes as images.
 const inputsHelp = "Images are files, folders, patterns such as 'photos/*.jpg', and lists: files with the path of an image in each line, or - for such a list on standard input."
 
-// imagesWith is [findImages] of a verb with a flag of weights, without which the error is missing.
-func imagesWith(file string, missing error, inputs []string) ([]string, error) {
-	if len(inputs) > 0 && file == "" {
-		return nil, missing
-	}
-	return findImages(inputs)
-}
-
-// findImages returns the paths of the images that the arguments of a verb name, and says which files are ignored.
-func findImages(inputs []string) ([]string, error) {
+// findImages returns the paths of the images that the arguments of a verb name, and says which files are ignored. It ends the verb with an error.
+func findImages(inputs []string) []string {
 	if len(inputs) == 0 {
-		return nil, usagef("want at least one image: files, folders, patterns or lists")
+		must.M(usagef("want at least one image: files, folders, patterns or lists"))
 	}
 	paths, skipped, err := datasets.FindImages(inputs...)
 	for _, s := range skipped {
 		fmt.Fprintf(os.Stderr, "ignored %s: %s\n", s.File, s.Reason)
 	}
-	return paths, err
+	return must.M1(paths, err)
 }
 
 // drawnAtOnce bounds how many images of folders, patterns and lists are drawn in one picture.
 const drawnAtOnce = 16
 
-// fewImages takes some of many images, evenly spread, and says so.
-func fewImages(paths []string, inputs int) (some []string) {
-	if len(paths) <= max(inputs, drawnAtOnce) {
+// fewImages is [findImages] of a verb that draws all images at once, with a file of weights. Of many images it takes some, evenly spread, and says so.
+func fewImages(file string, inputs []string) (some []string) {
+	if len(inputs) > 0 && file == "" {
+		must.M(noWeights())
+	}
+	paths := findImages(inputs)
+	if len(paths) <= max(len(inputs), drawnAtOnce) {
 		return paths
 	}
 	for _, i := range datasets.Spread(len(paths), drawnAtOnce) {
@@ -84,7 +81,7 @@ func showVerb() *cobra.Command {
 		var paths []string
 		example := len(inputs) == 0 && *file == ""
 		if !example {
-			paths = fewImages(must.M1(imagesWith(*file, noWeights(), inputs)), len(inputs))
+			paths = fewImages(*file, inputs)
 		}
 		var points []features.Point
 		for _, text := range *places {
@@ -105,7 +102,7 @@ func showVerb() *cobra.Command {
 		} else {
 			must.M(locateFlag(c, "weights", file))
 		}
-		for _, f := range must.M1(ownimages.Show(must.M1(openEngine()), *file, paths, *size, points...)) {
+		for _, f := range must.M1(ownimages.Show(openEngine(), *file, paths, *size, points...)) {
 			must.M(figures.SaveFigure(*out, f.Name, f.Figure))
 			fmt.Printf("wrote %s\n", filepath.Join(*out, f.Name+".png"))
 		}
@@ -133,7 +130,7 @@ func attentionVerb() *cobra.Command {
 	c.Flags().IntVar(&maps.Heads, "self", 3, "`NUMBER` of self-attention maps, from the first heads of [CLS]; 0 for all")
 	c.Flags().IntVar(&maps.Filter, "cross", 3, "`NUMBER` of cross-attention maps of the filter, those that vary most; 0 for all")
 	c.RunE = func(c *cobra.Command, inputs []string) error {
-		paths := fewImages(must.M1(imagesWith(*file, noWeights(), inputs)), len(inputs))
+		paths := fewImages(*file, inputs)
 		if maps.Heads < 0 || maps.Filter < 0 {
 			return usagef("--self %d, --cross %d: want numbers from 0", maps.Heads, maps.Filter)
 		}
@@ -142,7 +139,7 @@ func attentionVerb() *cobra.Command {
 		}
 		must.M(locateFlag(c, "weights", file))
 		must.M(requireWritableFile("out", *out))
-		v := must.M1(choice.open(*file))
+		v := choice.open(*file)
 		if c.Flags().Changed("size") {
 			v.size = *size
 		}
@@ -153,7 +150,7 @@ func attentionVerb() *cobra.Command {
 		for _, path := range paths {
 			images = append(images, must.M1(v.readImage(path)))
 		}
-		encoder := must.M1(v.encoder(must.M1(openEngine()), 1))
+		encoder := must.M1(v.encoder(openEngine(), 1))
 		defer encoder.Close()
 		sheet := must.M1(maps.Draw(encoder.FeatureExtractor, images))
 		must.M(c.Context().Err())
@@ -164,74 +161,79 @@ func attentionVerb() *cobra.Command {
 	return c
 }
 
-// errNoModel is the error of a missing file of a fine-tuned model.
-var errNoModel = usagef("--weights FILE is missing")
-
-func segmentVerb() *cobra.Command {
-	c := &cobra.Command{
-		Use: "segment IMAGES…", Short: "draw the classes of images' pixels with a fine-tuned model",
-		Long:    "Draw the classes of images' pixels with a fine-tuned model. " + inputsHelp,
-		Example: "semcon segment street.jpg park.png --weights out/fine-tune/cells/synthetic/second/upernet/seed0-…/model.safetensors --out masks",
-	}
-	file := c.Flags().String("weights", "", "`FILE` of a fine-tuned model, as \"semcon run fine-tune\" leaves it")
-	out := c.Flags().String("out", "masks", "`FOLDER` for the pictures: NAME_mask.png holds the classes, NAME_overlay.png shows them on the image, with their names below")
-	c.RunE = func(c *cobra.Command, inputs []string) error {
-		paths := must.M1(imagesWith(*file, errNoModel, inputs))
-		stems := must.M1(stemsOf(paths, "_mask.png"))
-		must.M(requireWritable("out", *out))
-		model := must.M1(finetune.OpenSegmentationModel(must.M1(backend.Open()), *file))
-		defer model.Close()
-		fmt.Fprintf(os.Stderr, "engine: %s\n%s on %s: %s\n", backend.Engine(), model.Segmenter.ViT.Name, model.Dataset, strings.Join(model.Classes, ", "))
-		return eachImage(c.Context(), "segment", *out, paths, func(i int, photo *datasets.SegmentedImage) (string, error) {
-			classes, err := model.Inference.Predict(c.Context(), photo, model.Segment)
-			if err != nil {
-				return "", err
-			}
-			return drawClasses(model, photo, classes, filepath.Join(*out, stems[i]))
-		})
-	}
-	return c
+// modelFlags adds the flags of a verb that draws with a fine-tuned model, and completes what its help says.
+func modelFlags(c *cobra.Command, what, experiment, folder, out string) (d *modelDrawing) {
+	d = &modelDrawing{title: c.Name()}
+	c.Long = strings.ToUpper(c.Short[:1]) + c.Short[1:] + ". " + inputsHelp
+	c.Flags().StringVar(&d.file, "weights", "", fmt.Sprintf("`FILE` of a fine-tuned %s, as \"semcon run %s\" leaves it", what, experiment))
+	c.Flags().StringVar(&d.out, "out", folder, "`FOLDER` for the pictures"+out)
+	return d
 }
 
-// stemsOf returns the names of images without folder and ending. Two images with one name would overwrite each other's pictures.
-func stemsOf(paths []string, ending string) (stems []string, err error) {
-	for _, path := range paths {
+// modelDrawing draws images one by one with a fine-tuned model.
+type modelDrawing struct {
+	title, file, out string
+	paths, stems     []string // Of the images: their files, and their names without folder and ending.
+}
+
+// open finds the images of which the pictures end so, and opens the engine. Two images with one name would overwrite each other's pictures. It ends the verb with
+// an error.
+func (d *modelDrawing) open(inputs []string, ending string) compute.Backend {
+	if len(inputs) > 0 && d.file == "" {
+		must.M(usagef("--weights FILE is missing"))
+	}
+	d.paths = findImages(inputs)
+	for _, path := range d.paths {
 		stem := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-		if i := slices.Index(stems, stem); i >= 0 {
-			return nil, usagef("%s and %s would both become %s%s", paths[i], path, stem, ending)
+		if i := slices.Index(d.stems, stem); i >= 0 {
+			must.M(usagef("%s and %s would both become %s%s", d.paths[i], path, stem, ending))
 		}
-		stems = append(stems, stem)
+		d.stems = append(d.stems, stem)
 	}
-	return stems, nil
+	must.M(requireWritable("out", d.out))
+	return must.M1(backend.Open())
 }
 
-// eachImage reads images in turn, and prints for each what predict says of it, and last how many have pictures in the folder out. It goes on after a failure.
-func eachImage(ctx context.Context, title, out string, paths []string, predict func(i int, photo *datasets.SegmentedImage) (string, error)) error {
-	bar := progress.New(os.Stderr, title, len(paths))
+// each says what the model is, reads the images in turn, and prints for each what predict says of it, and last how many have pictures. It goes on after a failure.
+func (d *modelDrawing) each(ctx context.Context, about string, predict func(i int, photo *datasets.SegmentedImage) string) error {
+	fmt.Fprintf(os.Stderr, "engine: %s\n%s\n", backend.Engine(), about)
+	bar := progress.New(os.Stderr, d.title, len(d.paths))
 	defer bar.Close()
 	var failed []error
-	for i, path := range paths {
-		photo, err := datasets.ReadPhoto(path)
+	for i, path := range d.paths {
 		var summary string
-		if err == nil {
-			summary, err = predict(i, photo)
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		bar.Set(i+1, path)
-		if err != nil {
+		err := ended(func() error { summary = predict(i, must.M1(datasets.ReadPhoto(path))); return nil })
+		must.M(ctx.Err())
+		if bar.Set(i+1, path); err != nil {
 			failed = append(failed, err)
 			continue
 		}
 		fmt.Printf("%s: %s\n", path, summary)
 	}
-	fmt.Printf("wrote pictures of %s into %s\n", plural.Count(len(paths)-len(failed), "image"), out)
+	fmt.Printf("wrote pictures of %s into %s\n", plural.Count(len(d.paths)-len(failed), "image"), d.out)
 	return errors.Join(failed...)
 }
 
-// drawClasses writes the pictures of an image and returns the shares of its classes, the largest first.
-func drawClasses(model *finetune.SegmentationModel, photo *datasets.SegmentedImage, classes []uint8, stem string) (string, error) {
+func segmentVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "segment IMAGES…", Short: "draw the classes of images' pixels with a fine-tuned model",
+		Example: "semcon segment street.jpg park.png --weights out/fine-tune/cells/synthetic/second/upernet/seed0-…/model.safetensors --out masks",
+	}
+	d := modelFlags(c, "model", "fine-tune", "masks", ": NAME_mask.png holds the classes, NAME_overlay.png shows them on the image, with their names below")
+	c.RunE = func(c *cobra.Command, inputs []string) error {
+		engine := d.open(inputs, "_mask.png")
+		model := must.M1(finetune.OpenSegmentationModel(engine, d.file))
+		defer model.Close()
+		about := fmt.Sprintf("%s on %s: %s", model.Segmenter.ViT.Name, model.Dataset, strings.Join(model.Classes, ", "))
+		return d.each(c.Context(), about, func(i int, photo *datasets.SegmentedImage) string {
+			return drawClasses(model, photo, must.M1(model.Inference.Predict(c.Context(), photo, model.Segment)), filepath.Join(d.out, d.stems[i]))
+		})
+	}
+	return c
+}
+
+// drawClasses writes the pictures of an image and returns the shares of its classes, the largest first. It ends the verb with an error.
+func drawClasses(model *finetune.SegmentationModel, photo *datasets.SegmentedImage, classes []uint8, stem string) string {
 	mask := &image.Paletted{Pix: classes, Stride: photo.Width, Rect: image.Rect(0, 0, photo.Width, photo.Height), Palette: datasets.Palette(model.Colours)}
 	overlay := photo.Image()
 	draw.DrawMask(overlay, mask.Rect, mask, image.Point{}, image.NewUniform(color.Alpha{128}), image.Point{}, draw.Over)
@@ -246,15 +248,13 @@ func drawClasses(model *finetune.SegmentationModel, photo *datasets.SegmentedIma
 		shares = append(shares, fmt.Sprintf("%s %.1f %%", model.Classes[class], 100*float64(counts[class])/float64(len(classes))))
 		colours = append(colours, color.RGBAModel.Convert(mask.Palette[class]).(color.RGBA))
 	}
-	return strings.Join(shares, ", "), errors.Join(writePNG(stem+"_mask.png", mask), writePNG(stem+"_overlay.png", figures.Labelled(overlay, shares, colours)))
+	writePNG(stem+"_mask.png", mask)
+	writePNG(stem+"_overlay.png", figures.Labelled(overlay, shares, colours))
+	return strings.Join(shares, ", ")
 }
 
-func writePNG(path string, picture image.Image) error {
-	var encoded bytes.Buffer
-	if err := png.Encode(&encoded, picture); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return atomicfile.WriteBytes(path, encoded.Bytes())
+func writePNG(path string, picture image.Image) {
+	must.M(atomicfile.Write(path, func(w io.Writer) error { return png.Encode(w, picture) }))
 }
 
 // resultsName is the result file's name.
@@ -263,59 +263,50 @@ const resultsName = "results.json"
 func detectVerb() *cobra.Command {
 	c := &cobra.Command{
 		Use: "detect IMAGES…", Short: "find the objects in images with a fine-tuned detector: pictures with boxes and masks, and COCO's result file",
-		Long:    "Find the objects in images with a fine-tuned detector: pictures with boxes and masks, and COCO's result file. " + inputsHelp,
 		Example: "semcon detect street.jpg park.png --weights out/detection/cells/synthetic/second/seed0-…/model.safetensors --out detections",
 	}
-	file := c.Flags().String("weights", "", "`FILE` of a fine-tuned detector, as \"semcon run detection\" leaves it")
-	out := c.Flags().String("out", "detections", "`FOLDER` for the pictures, NAME_objects.png, and for "+resultsName+", COCO's format: image_id is the number in the "+
+	d := modelFlags(c, "detector", "detection", "detections", ", NAME_objects.png, and for "+resultsName+", COCO's format: image_id is the number in the "+
 		"image's name, as in COCO, or, if a name is not a number, the image's place in the call, from 1")
 	score := c.Flags().Float64("score", 0.5, "lowest `SCORE`, from 0 to 1, of the objects that are drawn and counted; "+resultsName+" has all above 0.05")
 	c.RunE = func(c *cobra.Command, inputs []string) error {
-		paths := must.M1(imagesWith(*file, errNoModel, inputs))
 		if !(*score >= 0 && *score <= 1) {
 			return usagef("--score %g is not between 0 and 1", *score)
 		}
-		stems := must.M1(stemsOf(paths, "_objects.png"))
-		must.M(requireWritable("out", *out))
-		model := must.M1(finetune.OpenDetectionModel(must.M1(backend.Open()), *file))
+		engine := d.open(inputs, "_objects.png")
+		model := must.M1(finetune.OpenDetectionModel(engine, d.file))
 		defer model.Close()
-		fmt.Fprintf(os.Stderr, "engine: %s\n%s on %s: %s\n", backend.Engine(), model.Detector.ViT.Name, model.Dataset, plural.Count(len(model.Categories), "class"))
-		ids := imageIDs(stems)
+		ids := imageIDs(d.stems)
 		var results []metrics.Detection
-		failed := eachImage(c.Context(), "detect", *out, paths, func(i int, photo *datasets.SegmentedImage) (string, error) {
-			found, err := model.Inference.Predict(c.Context(), photo, model.Detect)
-			if err != nil {
-				return "", err
-			}
-			summary, err := drawFound(model, photo, found, *score, filepath.Join(*out, stems[i]+"_objects.png"))
-			if err == nil {
-				results = append(results, finetune.Results(found, ids[i], model.Categories)...)
-			}
-			return summary, err
+		about := fmt.Sprintf("%s on %s: %s", model.Detector.ViT.Name, model.Dataset, plural.Count(len(model.Categories), "class"))
+		failed := d.each(c.Context(), about, func(i int, photo *datasets.SegmentedImage) string {
+			found := must.M1(model.Inference.Predict(c.Context(), photo, model.Detect))
+			summary := drawFound(model, photo, found, *score, filepath.Join(d.out, d.stems[i]+"_objects.png"))
+			results = append(results, finetune.Results(found, ids[i], model.Categories)...)
+			return summary
 		})
-		must.M(c.Context().Err())
-		return errors.Join(failed, metrics.WriteDetectionsFile(filepath.Join(*out, resultsName), results))
+		return errors.Join(failed, metrics.WriteDetectionsFile(filepath.Join(d.out, resultsName), results))
 	}
 	return c
 }
 
-// imageIDs returns the numbers of images in results.
-func imageIDs(stems []string) []int64 {
-	ids, places := make([]int64, len(stems)), make([]int64, len(stems))
-	numbered := true
-	for i, stem := range stems {
-		id, err := strconv.ParseInt(stem, 10, 64)
-		numbered = numbered && err == nil && !slices.Contains(ids[:i], id)
-		ids[i], places[i] = id, int64(i+1)
+// imageIDs returns the numbers of images in results: their names, or their places if a name is no number.
+func imageIDs(stems []string) (ids []int64) {
+	for _, stem := range stems {
+		if id, err := strconv.ParseInt(stem, 10, 64); err == nil && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
 	}
-	if numbered {
-		return ids
+	if len(ids) < len(stems) {
+		ids = nil
+		for i := range stems {
+			ids = append(ids, int64(i+1))
+		}
 	}
-	return places
+	return ids
 }
 
-// drawFound writes the picture of an image and returns the objects in it, the best first.
-func drawFound(model *finetune.DetectionModel, photo *datasets.SegmentedImage, found []finetune.Found, least float64, path string) (string, error) {
+// drawFound writes the picture of an image and returns the objects in it, the best first. It ends the verb with an error.
+func drawFound(model *finetune.DetectionModel, photo *datasets.SegmentedImage, found []finetune.Found, least float64, path string) string {
 	var objects []figures.Object
 	var names []string
 	for _, f := range found {
@@ -326,12 +317,6 @@ func drawFound(model *finetune.DetectionModel, photo *datasets.SegmentedImage, f
 		objects, names = append(objects, figures.Object{Box: f.Box, Mask: f.Mask, Class: f.Class, Label: text}), append(names, text)
 	}
 	const readable = 320 // The side from which labels leave something of the picture.
-	scale := max(1, readable/max(photo.Height, photo.Width))
-	if err := writePNG(path, figures.DrawObjects(photo.Image(), objects, scale)); err != nil {
-		return "", err
-	}
-	if len(names) == 0 {
-		return fmt.Sprintf("no object of a score of at least %g", least), nil
-	}
-	return strings.Join(names, ", "), nil
+	writePNG(path, figures.DrawObjects(photo.Image(), objects, max(1, readable/max(photo.Height, photo.Width))))
+	return cmp.Or(strings.Join(names, ", "), fmt.Sprintf("no object of a score of at least %g", least))
 }

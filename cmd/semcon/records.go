@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/csv"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/janpfeifer/must"
+	"github.com/parquet-go/parquet-go"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments"
@@ -19,31 +21,22 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// readRecords reads the records of experiments in a folder. It says which lines are broken, and if none has the wanted profile which profiles there are.
-func readRecords(verbName string, o *study.Options, in string, all ...study.Experiment) (records []study.Record, err error) {
+// readRecords reads the records of experiments in a folder. It says which lines are broken, and if none has the wanted profile which profiles there are. It ends
+// the verb with an error.
+func readRecords(verbName string, o *study.Options, in string, all ...study.Experiment) (records []study.Record) {
 	if o.Out != cmp.Or(os.Getenv(outVariable), "out") {
-		if err := requireFolder("out", o.Out); err != nil {
-			return nil, err
-		}
+		must.M(requireFolder("out", o.Out))
 	}
 	for _, e := range all {
-		broken, err := study.BrokenLines(study.Folder(o.Out, e.Name))
-		if err != nil {
-			return nil, err
-		}
-		for _, line := range broken {
+		for _, line := range must.M1(study.BrokenLines(study.Folder(o.Out, e.Name))) {
 			fmt.Fprintf(os.Stderr, "%s (\"semcon doctor --repair --out %s\" moves it aside)\n", line, quote(o.Out))
 		}
-		some, err := study.Records(study.Folder(o.Out, e.Name))
-		if err != nil {
-			return nil, err
-		}
-		records = append(records, some...)
+		records = append(records, must.M1(study.Records(study.Folder(o.Out, e.Name)))...)
 	}
 	if others := otherProfiles(records, o.Profile); others != nil {
 		fmt.Fprintf(os.Stderr, "semcon %s: no records of profile %s in %s; there are some of --profile %s\n", verbName, o.Profile, in, strings.Join(others, ", --profile "))
 	}
-	return records, nil
+	return records
 }
 
 // otherProfiles returns the sorted profiles of the records if none of them has the wanted profile.
@@ -69,17 +62,15 @@ func tableVerb() *cobra.Command {
 	format := choiceFlag(c, "format", "`FORMAT`: "+strings.Join(formats, ", ")+"; by default text in a terminal, and md elsewhere", formats...)
 	setFlag(c, o)
 	c.RunE = func(c *cobra.Command, names []string) error {
-		experiment, label, err := oneExperiment(names)
-		must.M(err)
+		experiment, label := oneExperiment(names)
 		must.M(locateSettings(c, &o.Set))
 		folder := filepath.Join(o.Out, experiment.Name)
-		records := must.M1(readRecords("table", o, folder, experiment))
+		records := readRecords("table", o, folder, experiment)
 		if len(records) == 0 {
 			fmt.Fprintf(os.Stderr, "semcon table: no records in %s; \"%s\" makes them\n", folder, commandFor("run", experiment.Name, *o))
 		}
 		recorded := len(records)
-		records, err = experiment.Selected(records, *o)
-		must.M(choiceError(err))
+		records = must.M1(experiment.Selected(records, *o))
 		if recorded > 0 && len(records) == 0 {
 			fmt.Fprintf(os.Stderr, "semcon table: no runs with --set %s in %s\n", strings.Join(o.Set, " --set "), folder)
 		}
@@ -159,10 +150,9 @@ func claimsVerb() *cobra.Command {
 	formats := append(slices.Clone(figures.ScoreboardFormats), "json")
 	format := choiceFlag(c, "format", "`FORMAT`: "+strings.Join(formats, ", "), formats...)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		must.M1(readRecords("claims", o, o.Out, experiments.All()...))
+		readRecords("claims", o, o.Out, experiments.All()...)
 		must.M(locateSettings(c, &o.Set))
-		scoreboard, err := experiments.Claims(o.Out, o.Profile, o.Set...)
-		must.M(choiceError(err))
+		scoreboard := must.M1(experiments.Claims(o.Out, o.Profile, o.Set...))
 		if *format == "json" {
 			return printLines(scoreboard.CSV())
 		}
@@ -215,13 +205,14 @@ func reportVerb() *cobra.Command {
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		must.M(requireFolder("out", o.Out))
 		must.M(requireFolder("data", o.Data))
-		must.M(target.check(o.Out))
+		target.check(o.Out)
 		must.M(locateSettings(c, &o.Set))
 		shown := report.Options{Profile: o.Profile, Out: o.Out, Data: o.Data, Set: o.Set}
 		if *models {
 			shown.Backend = must.M1(backend.Open())
 		}
-		return target.write(c.Context(), shown)
+		target.write(c.Context(), shown)
+		return nil
 	}
 	return c
 }
@@ -239,41 +230,65 @@ func reportFlags(c *cobra.Command) *reportTarget {
 	return t
 }
 
-// check completes the target, and returns an error if the report cannot be written there.
-func (t *reportTarget) check(out string) (err error) {
+// check completes the target. It ends the verb with an error if the report cannot be written there.
+func (t *reportTarget) check(out string) {
 	if *t.format == "pdf" {
+		var err error
 		if t.browser, err = report.Browser(); err != nil {
-			return fmt.Errorf("--format pdf: %w", err)
+			must.M(fmt.Errorf("--format pdf: %w", err))
 		}
 	}
 	t.to = cmp.Or(t.to, filepath.Join(out, "report."+*t.format))
-	return requireWritableFile("to", t.to)
+	must.M(requireWritableFile("to", t.to))
 }
 
-// write writes the report and prints its name.
-func (t *reportTarget) write(ctx context.Context, o report.Options) error {
+// write writes the report and prints its name. It ends the verb with an error.
+func (t *reportTarget) write(ctx context.Context, o report.Options) {
 	o.Command = func(e study.Experiment) string {
 		options := study.Options{Profile: o.Profile, Out: o.Out, Data: o.Data}
 		options.Data = e.DataFor(options)
 		return commandFor("run", e.Name, options)
 	}
-	page := t.to
-	if t.browser != "" {
-		folder, err := os.MkdirTemp("", "semcon-report")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(folder)
-		page = filepath.Join(folder, "report.html")
-	}
-	if err := report.Write(page, o); err != nil {
-		return choiceError(err)
-	}
-	if t.browser != "" {
-		if err := report.Print(ctx, t.browser, page, t.to); err != nil {
-			return err
-		}
+	if t.browser == "" {
+		must.M(report.Write(t.to, o))
+	} else {
+		must.M(report.Print(ctx, t.browser, t.to, func(page string) error { return report.Write(page, o) }))
 	}
 	fmt.Printf("wrote %s\n", t.to)
-	return nil
+}
+
+func recordsVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "records [EXPERIMENT…]", Short: "write all records as one table with a line for each number, for pandas, polars or DuckDB",
+		Example: "semcon records > records.csv\nsemcon records --format parquet > records.parquet\nsemcon records pretrain transfer --format json",
+	}
+	completeExperiments(c)
+	out := c.Flags().String("out", "out", "`FOLDER` of the records")
+	format := choiceFlag(c, "format", "`FORMAT`: csv, json or parquet", "csv", "json", "parquet")
+	c.RunE = func(c *cobra.Command, names []string) error {
+		if *format == "parquet" && progress.IsTerminal(os.Stdout) {
+			return usagef("--format parquet: not for a terminal; add > records.parquet")
+		}
+		if c.Flags().Changed("out") {
+			must.M(requireFolder("out", *out))
+		}
+		all := []study.Quantity{}
+		for _, e := range inOrder(names) {
+			all = append(all, study.Quantities(must.M1(study.Records(study.Folder(*out, e.Name))))...)
+		}
+		switch *format {
+		case "json":
+			return printAs("json", "", all)
+		case "parquet":
+			return parquet.Write(os.Stdout, all)
+		}
+		w := csv.NewWriter(os.Stdout)
+		w.Write(study.QuantityNames())
+		for _, q := range all {
+			w.Write(q.Texts())
+		}
+		w.Flush()
+		return w.Error()
+	}
+	return c
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -62,7 +61,7 @@ func trainVerb() *cobra.Command {
 			must.M(locateFlag(c, "init", &o.Start.Init))
 		}
 		must.M(requireWritable("out", o.Out))
-		engine := must.M1(openDevices(*devices, o.CheckpointEvery))
+		engine := openDevices(*devices, o.CheckpointEvery)
 		o.Command = commandLine(append([]string{"semcon"}, os.Args[1:]...)...)
 		announceEngine(os.Stderr, *devices)
 		o.Say = func(line string) { fmt.Fprintln(os.Stderr, line) }
@@ -91,45 +90,44 @@ func studyFlags(c *cobra.Command) *study.Options {
 	return o
 }
 
-// completeStudy completes the options of an experiment and finds the experiment that names has. table is the table by whose name it is given, if it is.
-func completeStudy(c *cobra.Command, o *study.Options, names []string) (e study.Experiment, table string, err error) {
+// completeStudy completes the options of an experiment and finds the experiment that names has. table is the table by whose name it is given, if it is. It ends
+// the verb with an error.
+func completeStudy(c *cobra.Command, o *study.Options, names []string) (e study.Experiment, table string) {
 	if i := slices.IndexFunc(names, func(name string) bool { return strings.Contains(name, "=") }); i >= 0 {
-		return e, "", usagef("%s is not the name of an experiment; a setting is --set %[1]s, each with its own --set", names[i])
+		must.M(usagef("%s is not the name of an experiment; a setting is --set %[1]s, each with its own --set", names[i]))
 	}
-	if e, table, err = oneExperiment(names); err != nil {
-		return e, "", err
-	}
+	e, table = oneExperiment(names)
 	if c.Flags().Changed("seeds") && o.Seeds < 1 {
-		return e, "", usagef("--seeds %d is not positive", o.Seeds)
+		must.M(usagef("--seeds %d is not positive", o.Seeds))
 	}
 	if !c.Flags().Changed("data") && (e.GeneratesData || e.DataBySet && e.DataFor(*o) == "") {
 		o.Data = "" // $SEMCON_DATA is for others.
 	}
 	if !e.GeneratesData {
-		err = requireFolder("data", o.Data)
-	}
-	if err != nil {
-		return e, table, err
+		must.M(requireFolder("data", o.Data))
 	}
 	if file := c.Flags().Lookup("config").Value.String(); file != "" {
 		set, err := readConfig(file)
 		if err != nil {
-			return e, table, usagef("--config %s: %v", file, err)
+			must.M(usagef("--config %s: %v", file, err))
 		}
 		o.Set = append(set, o.Set...)
 	}
-	return e, table, locateSettings(c, &o.Set)
+	must.M(locateSettings(c, &o.Set))
+	return e, table
 }
 
-// oneExperiment finds the experiment with the given name, or the one with a table of that name in the paper, which it then returns as table.
-func oneExperiment(names []string) (e study.Experiment, table string, err error) {
+// oneExperiment finds the experiment with the given name, or the one with a table of that name in the paper, which it then returns as table. It ends the verb
+// with an error.
+func oneExperiment(names []string) (e study.Experiment, table string) {
 	if len(names) != 1 {
-		return e, "", usagef("want the name of one experiment, got %s (\"semcon list\" names them)", listed(names))
+		must.M(usagef("want the name of one experiment, got %s (\"semcon list\" names them)", listed(names)))
 	}
-	if e, table, err = experiments.Find(names[0]); err != nil {
-		err = usagef("%v", err)
+	e, table, err := experiments.Find(names[0])
+	if err != nil {
+		must.M(usagef("%v", err))
 	}
-	return e, table, err
+	return e, table
 }
 
 // announced makes a run print its engine before anything else. A refused run prints only the reason.
@@ -145,20 +143,20 @@ func announced(o *study.Options, devices int) {
 	}
 }
 
-// completeParallel checks the number of runs at the same time on so many devices, and sets it to the default of its profile if it is 0.
-func completeParallel(o *study.Options, devices int) error {
+// completeParallel checks the number of runs at the same time on so many devices, and sets it to the default of its profile if it is 0. It ends the verb with an
+// error.
+func completeParallel(o *study.Options, devices int) {
 	switch {
 	case o.Parallel < 0:
-		return usagef("--parallel %d is negative", o.Parallel)
+		must.M(usagef("--parallel %d is negative", o.Parallel))
 	case devices > 1 && o.Parallel > 1:
-		return usagef("--parallel %d: runs on several devices go one after the other", o.Parallel)
+		must.M(usagef("--parallel %d: runs on several devices go one after the other", o.Parallel))
 	case o.Parallel > 0:
 	case o.Profile == study.Full, o.Profile == study.Real, devices > 1: // A step of full size fills the device, and two runs that wait for each other's devices would wait for ever.
 		o.Parallel = 1
 	default:
 		o.Parallel = runtime.NumCPU() // A small step fills only one core.
 	}
-	return nil
 }
 
 func runVerb() *cobra.Command {
@@ -172,14 +170,13 @@ func runVerb() *cobra.Command {
 	c.Flags().BoolVar(&o.Wait, "wait", false, "wait for cells that another process is running, instead of skipping them")
 	c.RunE = func(c *cobra.Command, names []string) error {
 		announced(o, *devices)
-		experiment, table, err := completeStudy(c, o, names)
-		must.M(err)
-		must.M(completeParallel(o, *devices))
+		experiment, table := completeStudy(c, o, names)
+		completeParallel(o, *devices)
 		must.M(requireWritable("out", o.Out))
 		if terminal := progress.IsTerminal(os.Stdin) && progress.IsTerminal(os.Stderr); terminal && !c.Flags().Changed("profile") && len(o.Only) == 0 {
 			must.M(askBeforeHours(c.Context(), os.Stdin, os.Stderr, experiment, *o))
 		}
-		must.M(choiceError(experiment.Run(c.Context(), must.M1(openDevices(*devices, o.CheckpointEvery)), *o)))
+		must.M(experiment.Run(c.Context(), openDevices(*devices, o.CheckpointEvery), *o))
 		fmt.Fprintf(os.Stderr, "show the table: %s\n", commandFor("table", cmp.Or(table, experiment.Name), study.Options{Profile: o.Profile, Out: o.Out, Set: o.Set}))
 		return nil
 	}
@@ -211,14 +208,6 @@ func askBeforeHours(ctx context.Context, stdin io.Reader, stderr io.Writer, e st
 		}
 	}
 	return nil
-}
-
-// choiceError makes an invalid option of an experiment an error of usage.
-func choiceError(err error) error {
-	if wrong := (study.BadOption{}); errors.As(err, &wrong) {
-		return usagef("%v", wrong)
-	}
-	return err
 }
 
 // commandFor returns the command that runs an experiment or shows its results.
@@ -262,14 +251,14 @@ func reproduceVerb() *cobra.Command {
 	parallelFlag(c, &o.Parallel)
 	target := reportFlags(c)
 	c.RunE = func(c *cobra.Command, names []string) error {
-		chosen := must.M1(inOrder(names))
+		chosen := inOrder(names)
 		if o.Seeds < 0 {
 			return usagef("--seeds %d is negative", o.Seeds)
 		}
-		must.M(completeParallel(o, 1))
+		completeParallel(o, 1)
 		must.M(requireFolder("data", o.Data))
 		must.M(requireWritable("out", o.Out))
-		must.M(target.check(o.Out))
+		target.check(o.Out)
 		b := must.M1(backend.Open())
 		announced(o, 1)
 		failures := map[string]error{}
@@ -294,7 +283,7 @@ func reproduceVerb() *cobra.Command {
 			}
 		}
 		fmt.Fprintln(os.Stderr, "the report")
-		must.M(target.write(c.Context(), report.Options{Profile: o.Profile, Out: o.Out, Data: o.Data, Backend: b, Failures: failures}))
+		target.write(c.Context(), report.Options{Profile: o.Profile, Out: o.Out, Data: o.Data, Backend: b, Failures: failures})
 		if len(failed) > 0 {
 			return fmt.Errorf("%d of %d experiments failed: %s; the report says why", len(failed), len(chosen), strings.Join(failed, ", "))
 		}
@@ -303,14 +292,11 @@ func reproduceVerb() *cobra.Command {
 	return c
 }
 
-// inOrder returns the named experiments, or all if there are no names, each after those whose runs it reads.
-func inOrder(names []string) (chosen []study.Experiment, err error) {
+// inOrder returns the named experiments, or all if there are no names, each after those whose runs it reads. It ends the verb with an error.
+func inOrder(names []string) (chosen []study.Experiment) {
 	wanted := map[string]bool{}
-	for _, name := range names {
-		e, _, err := experiments.Find(name)
-		if err != nil {
-			return nil, usagef("%v", err)
-		}
+	for i := range names {
+		e, _ := oneExperiment(names[i : i+1])
 		wanted[e.Name] = true
 	}
 	for _, e := range experiments.All() {
@@ -318,5 +304,5 @@ func inOrder(names []string) (chosen []study.Experiment, err error) {
 			chosen = append(chosen, e)
 		}
 	}
-	return chosen, nil
+	return chosen
 }

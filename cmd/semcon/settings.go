@@ -145,64 +145,52 @@ func readConfig(file string) (set []string, err error) {
 	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxConfig) {
 		err = fmt.Errorf("want a file of at most %d bytes", maxConfig)
 	}
-	if err != nil {
-		return nil, err
-	}
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
+	var content []byte
+	if err == nil {
+		content, err = os.ReadFile(file)
 	}
 	var config yaml.MapSlice
-	if err := yaml.Unmarshal(content, &config); err != nil {
-		return nil, errors.New(strings.Join(strings.Fields(err.Error()), " "))
-	}
-	return assignments("", config)
-}
-
-// assignments lists what a group of keys assigns.
-func assignments(prefix string, group yaml.MapSlice) (set []string, err error) {
-	for _, item := range group {
-		key := prefix + fmt.Sprint(item.Key)
-		switch value := item.Value.(type) {
-		case yaml.MapSlice:
-			below, err := assignments(key+".", value)
-			if err != nil {
-				return nil, err
-			}
-			set = append(set, below...)
-		case string:
-			set = append(set, key+"="+value)
-		case nil:
-			set = append(set, key+"=")
-		default:
-			encoded, err := json.Marshal(value)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", key, err)
-			}
-			set = append(set, key+"="+string(encoded))
+	if err == nil {
+		if err = yaml.Unmarshal(content, &config); err != nil {
+			err = errors.New(strings.Join(strings.Fields(err.Error()), " "))
 		}
 	}
-	return set, nil
+	var assign func(prefix string, group yaml.MapSlice)
+	assign = func(prefix string, group yaml.MapSlice) {
+		for _, item := range group {
+			key := prefix + fmt.Sprint(item.Key)
+			switch value := item.Value.(type) {
+			case yaml.MapSlice:
+				assign(key+".", value)
+			case string:
+				set = append(set, key+"="+value)
+			case nil:
+				set = append(set, key+"=")
+			default:
+				encoded, failed := json.Marshal(value)
+				if failed != nil {
+					err = cmp.Or(err, fmt.Errorf("%s: %w", key, failed))
+				}
+				set = append(set, key+"="+string(encoded))
+			}
+		}
+	}
+	assign("", config)
+	return set, err
 }
 
-// settingsOf lists the settings of the experiment that names has, or of the verb train, with its name and what the defaults are of.
-func settingsOf(names []string, profile study.Profile, dataset string) (name, title string, all []settings.Setting, err error) {
+// settingsOf lists the settings of the experiment that names has, or of the verb train, with its name and what the defaults are of. It ends the verb with an error.
+func settingsOf(names []string, profile study.Profile, dataset string) (name, title string, all []settings.Setting) {
 	if len(names) == 1 && names[0] == "train" {
 		const images = 1000
-		config, err := ownimages.Start{Smoke: profile == study.Smoke}.Config(images)
-		if err == nil {
-			all, err = settings.List(config)
-		}
-		return "train", fmt.Sprintf("of %d images from random weights", images), all, err
+		config := must.M1(ownimages.Start{Smoke: profile == study.Smoke}.Config(images))
+		return "train", fmt.Sprintf("of %d images from random weights", images), must.M1(settings.List(config))
 	}
-	e, _, err := oneExperiment(names)
-	if err != nil {
-		return "", "", nil, err
+	e, _ := oneExperiment(names)
+	if all = must.M1(defaults(e, profile, dataset)); len(all) == 0 {
+		must.M(fmt.Errorf("%s has no cells to read settings from; it needs the records of another experiment", e.Name))
 	}
-	if all, err = defaults(e, profile, dataset); err == nil && len(all) == 0 {
-		err = fmt.Errorf("%s has no cells to read settings from; it needs the records of another experiment", e.Name)
-	}
-	return e.Name, fmt.Sprintf("profile %s", profile), all, err
+	return e.Name, fmt.Sprintf("profile %s", profile), all
 }
 
 // completeSettings makes the shell complete the keys of --set of the experiment that the command line names, or of the verb train.
@@ -212,10 +200,13 @@ func completeSettings(c *cobra.Command) {
 			names = []string{"train"}
 		}
 		profile, _ := study.ParseProfile(c.Flag("profile").Value.String())
-		_, _, all, _ := settingsOf(names, profile, "") // Without an experiment there are no keys.
-		for _, s := range all {
-			keys = append(keys, s.Key+"=\t"+s.Value)
-		}
+		_ = ended(func() error { // Without an experiment there are no keys.
+			_, _, all := settingsOf(names, profile, "")
+			for _, s := range all {
+				keys = append(keys, s.Key+"=\t"+s.Value)
+			}
+			return nil
+		})
 		return keys, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	}))
 }
@@ -235,8 +226,7 @@ func settingsVerb() *cobra.Command {
 		if len(names) == 2 {
 			names, word = names[:1], names[1]
 		}
-		name, title, all, err := settingsOf(names, profile, *dataset)
-		must.M(err)
+		name, title, all := settingsOf(names, profile, *dataset)
 		var meanings map[string]string
 		must.M(json.Unmarshal(meaningsFile, &meanings))
 		header := fmt.Sprintf("%s, %s: keys of --set, their defaults and what they mean\n", name, title)

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/janpfeifer/must"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/sccore/backend"
@@ -75,26 +76,24 @@ func (in install) python() string { return in.dir("venv", "bin", "python") }
 
 // state examines the machine and the set-up, which it does not change: the steps in order, and a line for each thing that this machine does not support.
 func (in install) state(ctx context.Context) (steps []setupStep, limits []string, err error) {
-	m, err := in.probe(ctx)
-	if err == nil {
-		steps = in.steps(m)
+	err = ended(func() error {
+		m := in.probe(ctx)
+		steps, limits = in.steps(m), m.limits
 		in.mark(steps)
-	}
-	return steps, m.limits, err
+		return nil
+	})
+	return steps, limits, err
 }
 
 // ensure brings the set-up up to date. It prints its progress and the limits of this machine to w, and writes the output of the tools to
 // setup.log. The error names the step, the message of the tool, and the log.
 func (in install) ensure(ctx context.Context, w io.Writer) error {
 	steps, limits, err := in.state(ctx)
-	if err != nil {
-		return err
-	}
 	for _, limit := range limits {
 		fmt.Fprintln(w, limit)
 	}
-	if !slices.ContainsFunc(steps, func(s setupStep) bool { return s.pending }) {
-		return nil
+	if err != nil || !slices.ContainsFunc(steps, func(s setupStep) bool { return s.pending }) {
+		return err
 	}
 	if err := os.MkdirAll(in.dir(), 0o777); err != nil {
 		return err
@@ -105,7 +104,7 @@ func (in install) ensure(ctx context.Context, w io.Writer) error {
 	}
 	defer unlock()
 	in.mark(steps) // Another process may have done them.
-	return in.do(ctx, steps, w)
+	return ended(func() error { in.do(ctx, steps, w); return nil })
 }
 
 // setupLock keeps two set-ups of one checkout from running at the same time.
@@ -124,7 +123,7 @@ type setupStep struct {
 // setupTask is one unit of the bar.
 type setupTask struct {
 	name string
-	run  func(ctx context.Context, out *transcript) error
+	run  func(ctx context.Context, out *transcript) error // It may also end by [must.M].
 }
 
 // steps lists the steps of set-up on machine m, in order.
@@ -157,15 +156,14 @@ func (in install) steps(m machine) []setupStep {
 		mod, sum := in.modules(folder)
 		return mod + sum
 	}
+	files := in.jupyterSettings(m)
 	settings := setupStep{name: "settings", within: "Jupyter", tasks: []setupTask{{"settings of Jupyter", func(context.Context, *transcript) error {
-		for _, s := range in.jupyterSettings(m) {
-			if err := atomicfile.WriteBytes(s.file, []byte(s.content)); err != nil {
-				return err
-			}
+		for _, s := range files {
+			must.M(atomicfile.WriteBytes(s.file, []byte(s.content)))
 		}
 		return nil
 	}}}}
-	for _, s := range in.jupyterSettings(m) {
+	for _, s := range files {
 		settings.inputs, settings.products = append(settings.inputs, s.file, s.content), append(settings.products, s.file)
 	}
 	return append(steps,
@@ -233,13 +231,10 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// do runs the pending steps one after the other, with one bar for all their tasks, which shows the latest line of the running one.
-func (in install) do(ctx context.Context, steps []setupStep, w io.Writer) error {
+// do runs the pending steps one after the other, with one bar for all their tasks, which shows the latest line of the running one. It ends the verb with an error.
+func (in install) do(ctx context.Context, steps []setupStep, w io.Writer) {
 	steps = slices.DeleteFunc(steps, func(s setupStep) bool { return !s.pending })
-	log, err := os.Create(in.dir("setup.log"))
-	if err != nil {
-		return err
-	}
+	log := must.M1(os.Create(in.dir("setup.log")))
 	defer log.Close()
 	done, total := 0, 0
 	for _, s := range steps {
@@ -248,28 +243,21 @@ func (in install) do(ctx context.Context, steps []setupStep, w io.Writer) error 
 	bar := progress.New(w, "set-up", total)
 	defer bar.Close()
 	for _, s := range steps {
-		if err := os.RemoveAll(in.stampFile(s)); err != nil {
-			return err
-		}
+		must.M(os.RemoveAll(in.stampFile(s)))
 		for _, t := range s.tasks {
 			fmt.Fprintf(log, "\n== %s, %s\n", t.name, time.Now().Format(time.DateTime))
 			bar.Set(done, t.name)
 			out := &transcript{log: log, show: func(line string) { bar.Set(done, t.name+"  "+line) }}
-			err := t.run(ctx, out)
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
+			err := ended(func() error { return t.run(ctx, out) })
+			must.M(ctx.Err())
 			if err != nil {
-				return fmt.Errorf("set-up step %q: %s; the log is %s", t.name, out.explain(err), log.Name())
+				must.M(fmt.Errorf("set-up step %q: %s; the log is %s", t.name, out.explain(err), log.Name()))
 			}
 			done++
 		}
-		if err := atomicfile.WriteBytes(in.stampFile(s), []byte(s.hash()+"\n")); err != nil {
-			return err
-		}
+		must.M(atomicfile.WriteBytes(in.stampFile(s), []byte(s.hash()+"\n")))
 	}
 	bar.Set(done, "ready")
-	return nil
 }
 
 // command returns a task that runs a program in the checkout, or else in the folder of the set-up, with env added to the environment.
@@ -295,9 +283,7 @@ func (in install) makeVenv(m machine) func(context.Context, *transcript) error {
 		if exec.CommandContext(ctx, m.python, "-c", "import venv, ensurepip").Run() != nil {
 			return errors.New(m.python + " has no venv module (Debian, Ubuntu: apt install python3-venv; then run this again)")
 		}
-		if err := os.RemoveAll(in.dir("venv")); err != nil {
-			return err
-		}
+		must.M(os.RemoveAll(in.dir("venv")))
 		return in.command(cleanPython, "", m.python, "-m", "venv", in.dir("venv"))(ctx, out)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,8 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/janpfeifer/must"
+	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
 )
 
@@ -41,15 +44,13 @@ var platform = runtime.GOOS + "/" + runtime.GOARCH
 // gpuVariable set to 1 installs the plugin for GPUs where none is seen, such as while a container image is built.
 const gpuVariable = "SEMCON_GPU"
 
-// probe examines the machine. Its errors say what to install.
-func (in install) probe(ctx context.Context) (m machine, err error) {
-	if err := m.findPython(ctx); err != nil {
-		return m, err
-	}
+// probe examines the machine. It ends the verb with an error that says what to install.
+func (in install) probe(ctx context.Context) (m machine) {
+	m.findPython(ctx)
 	if in.root == "" { // Nothing is built: the plugin is for existing binaries.
 		m.cgo = backend.CanLoadXLA()
-	} else if err := m.findGo(ctx, in.root); err != nil {
-		return m, err
+	} else {
+		m.findGo(ctx, in.root)
 	}
 	switch {
 	case !m.cgo:
@@ -62,44 +63,36 @@ func (in install) probe(ctx context.Context) (m machine, err error) {
 		m.plugin = xlaCPUPackages
 	}
 	if in.root == "" && m.plugin == "" {
-		return m, errors.New("there is no XLA plugin for this machine, and nothing else to set up without a checkout")
+		must.M(errors.New("there is no XLA plugin for this machine, and nothing else to set up without a checkout"))
 	}
-	return m, nil
+	return m
 }
 
-func (m *machine) findPython(ctx context.Context) error {
+func (m *machine) findPython(ctx context.Context) {
 	path, err := exec.LookPath("python3")
 	if err != nil {
-		return errors.New("python3 is not on the PATH: install Python 3.11 or newer (Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python)")
+		must.M(errors.New("python3 is not on the PATH: install Python 3.11 or newer (Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python)"))
 	}
-	lines, err := ask(exec.CommandContext(ctx, path, "-c", "import sys; print(*sys.version_info[:2], sys.executable, sep='\\n')"), 3)
-	if err != nil {
-		return fmt.Errorf("cannot run %s: %w", path, err)
-	}
+	lines := ask("cannot run "+path, exec.CommandContext(ctx, path, "-c", "import sys; print(*sys.version_info[:2], sys.executable, sep='\\n')"), 3)
 	m.python, m.pythonVersion = lines[2], lines[0]+"."+lines[1]
 	if minor, err := strconv.Atoi(lines[1]); err != nil || lines[0] != "3" || minor < 11 {
-		return fmt.Errorf("%s is Python %s: JupyterLab needs 3.11 or newer; put a newer python3 first on the PATH", path, m.pythonVersion)
+		must.M(fmt.Errorf("%s is Python %s: JupyterLab needs 3.11 or newer; put a newer python3 first on the PATH", path, m.pythonVersion))
 	}
-	return nil
 }
 
 var errNoGo = errors.New("go is not on the PATH: install Go 1.26.5 or newer from https://go.dev/dl")
 
-func (m *machine) findGo(ctx context.Context, root string) error {
+func (m *machine) findGo(ctx context.Context, root string) {
 	path, err := exec.LookPath("go")
 	if err != nil {
-		return errNoGo
+		must.M(errNoGo)
 	}
 	goEnv := exec.CommandContext(ctx, path, "env", "GOROOT", "GOVERSION", "CGO_ENABLED", "CC")
 	goEnv.Dir = root // go.mod may select another toolchain than the one on the PATH.
-	lines, err := ask(goEnv, 4)
-	if err != nil {
-		return fmt.Errorf("go env: %w", err)
-	}
+	lines := ask("go env", goEnv, 4)
 	compiler, _, _ := strings.Cut(lines[3], " ")
 	_, missing := exec.LookPath(compiler)
 	m.goTool, m.goRoot, m.goVersion, m.cgo = path, lines[0], lines[1], lines[2] == "1" && missing == nil
-	return nil
 }
 
 // hasGPU reports whether an NVIDIA driver answers, or has left its files where its tools are missing.
@@ -109,20 +102,20 @@ func hasGPU(ctx context.Context) bool {
 	return backend.HasGPU() || exec.CommandContext(ctx, "nvidia-smi", "-L").Run() == nil
 }
 
-// ask runs a command that prints n lines and returns them.
-func ask(command *exec.Cmd, n int) ([]string, error) {
+// ask runs a command that prints n lines and returns them. It ends the verb with an error that begins with what.
+func ask(what string, command *exec.Cmd, n int) []string {
 	out, err := command.Output()
+	lines := strings.Split(strings.TrimRight(string(out), "\r\n"), "\n")
 	if failed := new(exec.ExitError); errors.As(err, &failed) {
 		said, _, _ := strings.Cut(strings.TrimSpace(string(failed.Stderr)), "\n")
-		return nil, fmt.Errorf("%w: %s", err, said)
-	} else if err != nil {
-		return nil, err
+		err = fmt.Errorf("%w: %s", err, said)
+	} else if err == nil && len(lines) != n {
+		err = fmt.Errorf("it printed %q", out)
 	}
-	lines := strings.Split(strings.TrimRight(string(out), "\r\n"), "\n")
-	if len(lines) != n {
-		return nil, fmt.Errorf("it printed %q", out)
+	if err != nil {
+		must.M(fmt.Errorf("%s: %w", what, err))
 	}
-	return lines, nil
+	return lines
 }
 
 // transcript writes the output of a tool to the log, shows its lines, and remembers the important ones. One goroutine writes to it.
@@ -213,13 +206,10 @@ func (in install) jupyterSettings(m machine) (all []settingsFile) {
 	templates := template.Must(template.ParseFS(jupyterFiles, "jupyter/*"))
 	add := func(name string, headless bool, file ...string) {
 		var text strings.Builder
-		err := templates.ExecuteTemplate(&text, name, map[string]any{
+		must.M(templates.ExecuteTemplate(&text, name, map[string]any{
 			"Kernel": in.dir("bin", "gonb"), "Root": in.root, "Headless": headless, "GoFlags": goFlags, "GoplsCache": in.dir("gopls"),
 			"Path": in.dir("bin") + ":" + filepath.Join(m.goRoot, "bin") + ":${PATH}",
-		})
-		if err != nil {
-			panic(err) // Texts always print.
-		}
+		}))
 		all = append(all, settingsFile{in.dir(file...), text.String()})
 	}
 	add("server.json", false, "jupyter", "config", "jupyter_server_config.json")
@@ -227,4 +217,101 @@ func (in install) jupyterSettings(m machine) (all []settingsFile) {
 	add("kernel.json", false, "venv", "share", "jupyter", "kernels", kernelName, "kernel.json")
 	add("kernel.json", true, "venv", "share", "jupyter", "kernels", headlessKernelName, "kernel.json")
 	return all
+}
+
+// gonbModule is the module of the Go kernel, at the version in go.mod.
+const gonbModule = "github.com/janpfeifer/gonb"
+
+// kernelChange replaces a text everywhere in a file of the Go kernel.
+type kernelChange struct{ file, old, new string }
+
+const goplsClient = "internal/goexec/goplsclient/"
+
+// kernelChanges are what the notebooks need and the Go kernel, GoNB, has no settings for. Without them the first Tab takes 12 to 20 seconds, or fails.
+var kernelChanges = []kernelChange{
+	// gopls is asked for the packages when a kernel starts, not after 12 seconds, and all kernels share one. A list may take longer than 8 seconds.
+	{goplsClient + "exec.go", `time.After(ConnectTimeout)`, `time.After(500 * time.Millisecond)`},
+	{goplsClient + "exec.go", `goplsPath, "-listen"`, `goplsPath, "-remote=auto", "-listen"`},
+	{goplsClient + "conn.go", `8000 * time.Millisecond`, `time.Minute`},
+	// gopls reads the files of the project from the disk. Opening each of them makes it check the whole project at the first Tab.
+	{goplsClient + "conn.go", "\tif !previouslyOpened {\n", `	if path.Dir(filePath) != c.dir {
+		if !previouslyOpened {
+			return nil
+		}
+		return c.jsonConn.Notify(ctx, lsp.MethodWorkspaceDidChangeWatchedFiles, &lsp.DidChangeWatchedFilesParams{
+			Changes: []*lsp.FileEvent{{Type: lsp.FileChangeTypeChanged, URI: fileData.URI}}})
+	}
+	if !previouslyOpened {
+`},
+	// Of packages that are not imported yet, gopls lists the names twice, and the tests.
+	{goplsClient + "goplsclient.go", "\t\tmatches = append(matches, edit.NewText)\n", `		unwanted := false
+		for _, match := range matches {
+			unwanted = unwanted || match == edit.NewText
+		}
+		for _, test := range []string{"Test[A-Z]*", "Benchmark[A-Z]*", "Example[A-Z]*", "Fuzz[A-Z]*"} {
+			isTest, _ := path.Match(test, edit.NewText)
+			unwanted = unwanted || isTest && item.Kind == lsp.CompletionItemKindFunction
+		}
+		if !unwanted {
+			matches = append(matches, edit.NewText)
+		}
+`},
+	// A cell that ends with an error shows the exit status and the line of the cell once.
+	{"internal/jpyexec/jpyexec.go", `if exec.exitError != nil {`, `if exec.exitError != nil && !exec.useNamedPipes {`},
+	{"internal/goexec/execcode.go", `if len(annotator.errorLines) > 0 {`, `if len(annotator.errorLines) > 1 {`},
+	{"internal/goexec/gonberror.go", "\tlines := strings.Split(errorMsg, \"\\n\")\n", `	errorMsg = regexp.MustCompile("expected declaration, found .*").
+		ReplaceAllString(errorMsg, "$0 (is a line %% missing? Statements stand below one.)")
+	lines := strings.Split(errorMsg, "\n")
+`},
+}
+
+// installKernel returns the task that builds the tools in go.mod, the Go kernel with kernelChanges among them. Go replaces no file of a module in its cache. So the
+// build takes the module through a link, with a go.mod beside the project's own.
+func (in install) installKernel(m machine) setupTask {
+	folder := in.dir("kernel")
+	build := in.goTask(m, "install", "-modfile="+filepath.Join(folder, "go.mod"), "-overlay="+filepath.Join(folder, "overlay.json"), "tool")
+	return setupTask{"Go kernel", func(ctx context.Context, out *transcript) error {
+		download := exec.CommandContext(ctx, m.goTool, "mod", "download", "-json", gonbModule)
+		download.Dir, download.Env, download.Stderr = in.root, append(os.Environ(), "GOWORK=off"), out
+		said, err := download.Output()
+		var module struct{ Dir, Error string }
+		if json.Unmarshal(said, &module); err != nil {
+			out.Write([]byte(module.Error + "\n"))
+			return err
+		}
+		link := filepath.Join(folder, "gonb")
+		must.M(os.RemoveAll(folder))
+		overlay := map[string]map[string]string{"Replace": {}}
+		for name, content := range must.M1(changedFiles(module.Dir, kernelChanges)) {
+			changed := filepath.Join(folder, "changed", name)
+			overlay["Replace"][filepath.Join(link, name)] = changed
+			must.M(atomicfile.WriteBytes(changed, content))
+		}
+		mod, sum := in.modules("")
+		mod += fmt.Sprintf("\nreplace %s => %q\n", gonbModule, link)
+		for name, content := range map[string][]byte{"go.mod": []byte(mod), "go.sum": []byte(sum), "overlay.json": must.M1(json.Marshal(overlay))} {
+			must.M(atomicfile.WriteBytes(filepath.Join(folder, name), content))
+		}
+		must.M(os.Symlink(module.Dir, link))
+		return build(ctx, out)
+	}}
+}
+
+// changedFiles returns the files of a module that changes are made in, with them.
+func changedFiles(module string, changes []kernelChange) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for _, c := range changes {
+		if files[c.file] == nil {
+			content, err := os.ReadFile(filepath.Join(module, c.file))
+			if err != nil {
+				return nil, err
+			}
+			files[c.file] = content
+		}
+		if !strings.Contains(string(files[c.file]), c.old) {
+			return nil, fmt.Errorf("%s of this version of the Go kernel has no %q, which set-up changes", c.file, c.old)
+		}
+		files[c.file] = []byte(strings.ReplaceAll(string(files[c.file]), c.old, c.new))
+	}
+	return files, nil
 }

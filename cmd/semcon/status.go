@@ -1,16 +1,31 @@
 package main
 
 import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	_ "embed"
+	"errors"
 	"fmt"
+	"hash/crc32"
+	"maps"
+	"net"
+	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	tea "charm.land/bubbletea/v2"
 	"github.com/janpfeifer/must"
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/figures/page"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/report"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/spf13/cobra"
 )
@@ -30,10 +45,9 @@ func statusVerb() *cobra.Command {
 			}
 			return printOverview(*format, *o)
 		}
-		experiment, _, err := completeStudy(c, o, names)
-		must.M(err)
+		experiment, _ := completeStudy(c, o, names)
 		o.Warn = func(line string) { fmt.Fprintln(os.Stderr, line) }
-		cells := must.M1(statusOf(experiment, *o))
+		cells := statusOf(experiment, *o)
 		return printAs(*format, describeStatus(experiment.Name, o.Profile, cells), cells)
 	}
 	return c
@@ -62,14 +76,14 @@ func printOverview(format string, all study.Options) error {
 			case e.DataBySet:
 				o.Data = e.DataFor(o)
 			}
-			done, all, err := e.Recorded(o)
-			if err != nil { // It needs data, weights or other runs first.
-				overview = append(overview, recordedCells{e.Name, profile, nil, nil})
+			recorded := recordedCells{Experiment: e.Name, Profile: profile}
+			if done, all, err := e.Recorded(o); err != nil { // It needs data, weights or other runs first.
 				fmt.Fprint(w, "\t—")
-				continue
+			} else {
+				recorded.Recorded, recorded.Cells = &done, &all
+				fmt.Fprintf(w, "\t%d of %d", done, all)
 			}
-			overview = append(overview, recordedCells{e.Name, profile, &done, &all})
-			fmt.Fprintf(w, "\t%d of %d", done, all)
+			overview = append(overview, recorded)
 		}
 		fmt.Fprintln(w)
 	}
@@ -78,12 +92,11 @@ func printOverview(format string, all study.Options) error {
 	return printAs(format, "", overview)
 }
 
-// statusOf tells how far each cell is. It says so if opening the data takes long, as drawing images does.
-func statusOf(e study.Experiment, o study.Options) ([]study.CellStatus, error) {
+// statusOf tells how far each cell is. It says so if opening the data takes long, as drawing images does. It ends the verb with an error.
+func statusOf(e study.Experiment, o study.Options) []study.CellStatus {
 	slow := time.AfterFunc(time.Second, func() { fmt.Fprintf(os.Stderr, "opening the data of %s\n", e.Name) })
 	defer slow.Stop()
-	cells, err := e.Status(o)
-	return cells, choiceError(err)
+	return must.M1(e.Status(o))
 }
 
 // describeStatus lists cells by state under a line of totals.
@@ -132,4 +145,237 @@ func statusLine(c study.CellStatus) string {
 		line += "  " + c.Failure
 	}
 	return line + "\n"
+}
+
+func watchVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "watch [EXPERIMENT]", Short: "watch runs while they go on, or look at their curves later, from the files that they leave",
+		Example: "semcon watch\nsemcon watch pretrain --out results\nsemcon watch out/train/photos --serve\nsemcon watch --serve --port 8000",
+	}
+	completeExperiments(c)
+	out := c.Flags().String("out", "out", "`FOLDER` of the runs; instead of an experiment, the path of any folder with runs may be named")
+	serve := c.Flags().Bool("serve", false, "show a page with the curves, on this machine alone, instead of drawing on the terminal")
+	port := c.Flags().Int("port", 0, "`NUMBER` of the page's port; by default a free one")
+	c.RunE = func(c *cobra.Command, names []string) error {
+		folder := *out
+		if info, err := os.Stat(strings.Join(names, "")); len(names) == 1 && err == nil && info.IsDir() {
+			folder = names[0]
+		} else {
+			if len(names) > 0 {
+				experiment, _ := oneExperiment(names)
+				folder = study.Folder(*out, experiment.Name)
+			}
+			must.M(requireFolder("out", *out))
+		}
+		switch {
+		case *serve:
+			serveRuns(c.Context(), folder, *port)
+			return nil
+		case !progress.IsTerminal(os.Stdout):
+			runs := must.M1(report.Runs(folder))
+			fmt.Print(describeRuns(folder, runs))
+			for _, r := range runs {
+				fmt.Print(statusLine(r.CellStatus))
+			}
+			return nil
+		}
+		_, err := tea.NewProgram(watcher{folder: folder}, tea.WithContext(c.Context()), tea.WithoutSignalHandler()).Run()
+		if c.Context().Err() != nil { // An interrupt is the normal end.
+			return nil
+		}
+		return err
+	}
+	return c
+}
+
+// every is the time between two looks at the files.
+const every = 2 * time.Second
+
+// describeRuns says how many runs of a folder are in which state, and in a line for each running process how far it is.
+func describeRuns(folder string, runs []report.Run) string {
+	var cells []study.CellStatus
+	calls := map[int]string{} // By process.
+	for _, r := range runs {
+		if cells = append(cells, r.CellStatus); r.State == study.Running && r.Live.Call != "" {
+			calls[r.Live.Process] = r.Live.Call + r.Live.MemoryNote() + "\n"
+		}
+	}
+	title := strings.TrimSuffix(fmt.Sprintf("%s, %s: %s", folder, plural.Count(len(runs), "run"), totals(cells)), ": ")
+	return title + "\n" + strings.Join(slices.Sorted(maps.Values(calls)), "")
+}
+
+// chosenRuns are the places of the named runs; without one of them, that of the first run with curves.
+func chosenRuns(runs []report.Run, names ...string) (places []int) {
+	for i, r := range runs {
+		if slices.Contains(names, r.Name) {
+			places = append(places, i)
+		}
+	}
+	if places == nil {
+		places = []int{max(0, slices.IndexFunc(runs, func(r report.Run) bool { return len(r.Files) > 0 }))}
+	}
+	return places
+}
+
+// watcher is the state of the terminal.
+type watcher struct {
+	folder string
+	seen   seen
+	chosen string // The name of the run whose curves are shown; empty for the first.
+	height int    // Of the terminal, in lines.
+}
+
+// seen is what a look at the files has found.
+type seen struct {
+	runs   []report.Run
+	at     int // The place of the chosen run.
+	curves []figures.Curves
+	err    error
+	next   bool // Another look follows.
+}
+
+// look looks at the files.
+func (w watcher) look(next bool) (s seen) {
+	s.next = next
+	if s.runs, s.err = report.Runs(w.folder); len(s.runs) > 0 {
+		s.at = chosenRuns(s.runs, w.chosen)[0]
+		s.curves = report.Curves(s.runs[s.at])
+	}
+	return s
+}
+
+// Init implements [tea.Model].
+func (w watcher) Init() tea.Cmd { return func() tea.Msg { return w.look(true) } }
+
+// Update implements [tea.Model].
+func (w watcher) Update(message tea.Msg) (tea.Model, tea.Cmd) {
+	switch m := message.(type) {
+	case seen:
+		if w.seen = m; m.next {
+			return w, tea.Tick(every, func(time.Time) tea.Msg { return again{} })
+		}
+	case again:
+		return w, func() tea.Msg { return w.look(true) }
+	case tea.WindowSizeMsg:
+		w.height = m.Height
+	case tea.KeyPressMsg:
+		move := map[string]int{"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -10, "pgdown": 10}[m.String()]
+		switch {
+		case m.String() == "q" || m.String() == "esc" || m.String() == "ctrl+c":
+			return w, tea.Quit
+		case move != 0 && len(w.seen.runs) > 0:
+			w.seen.at = min(max(w.seen.at+move, 0), len(w.seen.runs)-1)
+			w.chosen = w.seen.runs[w.seen.at].Name
+			return w, func() tea.Msg { return w.look(false) }
+		}
+	}
+	return w, nil
+}
+
+// again asks for the next look.
+type again struct{}
+
+// View implements [tea.Model].
+func (w watcher) View() tea.View {
+	view := tea.NewView(w.text())
+	view.AltScreen = true
+	return view
+}
+
+// text is the runs around the chosen one, in the upper half of the terminal, and its curves.
+func (w watcher) text() string {
+	if w.seen.err != nil {
+		return w.seen.err.Error()
+	}
+	text := describeRuns(w.folder, w.seen.runs) + "↑ ↓ choose a run, q ends\n\n"
+	room := max(3, w.height/2-strings.Count(text, "\n"))
+	first := max(0, min(w.seen.at-room/2, len(w.seen.runs)-room))
+	for i, r := range w.seen.runs[first:min(first+room, len(w.seen.runs))] {
+		text += map[bool]string{true: "> ", false: "  "}[first+i == w.seen.at] + statusLine(r.CellStatus)
+	}
+	if len(w.seen.runs) > 0 {
+		text += report.CurvesText("nothing yet", w.seen.curves)
+	}
+	lines := strings.Split(text, "\n")
+	return strings.Join(lines[:min(len(lines), max(w.height, 10))], "\n")
+}
+
+//go:embed watch.html
+var watchText string
+
+var watchTemplate = page.Template(watchText)
+
+// serveRuns serves the page on this machine alone until ctx ends, which is the normal end. It ends the verb with an error.
+func serveRuns(ctx context.Context, folder string, port int) {
+	listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+	if err != nil {
+		must.M(fmt.Errorf("--port %d: %w", port, err))
+	}
+	token := rand.Text()
+	server := &http.Server{Handler: runsPage{folder, token}, ReadHeaderTimeout: 10 * time.Second}
+	context.AfterFunc(ctx, func() { server.Close() })
+	_, chosen, _ := net.SplitHostPort(listener.Addr().String()) // It is an address.
+	fmt.Printf("the runs of %s are at http://127.0.0.1:%s/?token=%s\nCtrl-C ends it. From another machine: ssh -L %[2]s:127.0.0.1:%[2]s HOST\n", folder, chosen, token)
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		must.M(err)
+	}
+}
+
+// runsPage answers requests that have the token: for the page, for what it shows as it is now, and for a row of curves.
+type runsPage struct{ folder, token string }
+
+// shownRun is a run on the page.
+type shownRun struct {
+	report.Run
+	Letter string // Of its series in the curves; empty if they do not show it.
+}
+
+// ServeHTTP implements [http.Handler].
+func (p runsPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	query, header := r.URL.Query(), w.Header()
+	header.Set("Content-Security-Policy", "default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; form-action 'self'")
+	header.Set("Referrer-Policy", "no-referrer")
+	if subtle.ConstantTimeCompare([]byte(query.Get("token")), []byte(p.token)) == 0 {
+		http.Error(w, "the address needs the token that semcon watch has printed", http.StatusForbidden)
+		return
+	}
+	runs, err := report.Runs(p.folder)
+	shown := struct {
+		Folder, Token, About string
+		Runs                 []shownRun
+		Rows                 []string // Addresses of pictures.
+	}{Folder: p.folder, Token: p.token, About: describeRuns(p.folder, runs)}
+	var drawn []report.Run
+	chosen := chosenRuns(runs, query["run"]...)
+	for i, run := range runs {
+		shown.Runs = append(shown.Runs, shownRun{Run: run})
+		if letter := slices.Index(chosen, i); letter >= 0 {
+			drawn, shown.Runs[i].Letter = append(drawn, run), string(rune('A'+letter))
+		}
+	}
+	const beside = 3 // Curves in a row.
+	rows := slices.Collect(slices.Chunk(report.Curves(drawn...), beside))
+	part := map[string]string{"/": "page", "/state": "state"}[r.URL.Path]
+	switch at, none := strconv.Atoi(query.Get("row")); {
+	case err != nil:
+	case part != "":
+		for i, row := range rows {
+			query.Set("row", strconv.Itoa(i))
+			query.Set("of", fmt.Sprintf("%08x", crc32.ChecksumIEEE(fmt.Append(nil, row)))) // The address changes with the curves.
+			shown.Rows = append(shown.Rows, "curves.svg?"+query.Encode())
+		}
+		err = watchTemplate.ExecuteTemplate(w, part, shown)
+	case r.URL.Path == "/curves.svg" && none == nil && at >= 0 && at < len(rows):
+		var svg []byte
+		if svg, _, err = figures.Render(figures.CurvesRow(rows[at])); err == nil {
+			header.Set("Content-Type", "image/svg+xml")
+			header.Set("Cache-Control", "max-age=3600")
+			w.Write(svg)
+		}
+	default:
+		http.NotFound(w, r)
+	}
+	if err != nil {
+		http.Error(w, oneLine(err), http.StatusInternalServerError)
+	}
 }

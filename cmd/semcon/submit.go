@@ -51,11 +51,10 @@ func submitVerb() *cobra.Command {
 			return usagef("want slurm or k8s and the name of an experiment, got %s", listed(names))
 		}
 		kind := must.M1(clusterByName(names[0]))
-		experiment, _, err := completeStudy(c, o, names[1:])
-		must.M(err)
+		experiment, _ := completeStudy(c, o, names[1:])
 		must.M(requireWritable("out", o.Out))
 		o.Warn = func(line string) { fmt.Fprintln(os.Stderr, line) }
-		cells := must.M1(statusOf(experiment, *o))
+		cells := statusOf(experiment, *o)
 		for _, cell := range cells {
 			if cell.State != study.Done {
 				job.Cells = append(job.Cells, cell.Name)

@@ -25,23 +25,22 @@ func Browser() (string, error) {
 	return "", fmt.Errorf("a PDF needs a browser that prints, and none is installed: looked for %s; open the HTML page in yours and print it", strings.Join(Browsers, ", "))
 }
 
-// Print prints an HTML page to a PDF file by a browser, without a window.
-func Print(ctx context.Context, browser, page, file string) (err error) {
-	work, err := os.MkdirTemp("", "semcon-print")
+// Print prints an HTML page, which write writes, to a PDF file by a browser, without a window.
+func Print(ctx context.Context, browser, file string, write func(page string) error) (err error) {
+	work, err := os.MkdirTemp("", "semcon-report")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	absolute, err := filepath.Abs(page)
-	if err != nil {
+	page, printed := filepath.Join(work, "report.html"), filepath.Join(work, "page.pdf")
+	if err := write(page); err != nil {
 		return err
 	}
-	printed := filepath.Join(work, "page.pdf")
 	args := []string{"--headless", "--disable-gpu", "--no-first-run", "--user-data-dir=" + filepath.Join(work, "profile"), "--no-pdf-header-footer", "--print-to-pdf=" + printed}
 	if os.Getuid() == 0 { // Chromium refuses its sandbox to root.
 		args = append(args, "--no-sandbox")
 	}
-	said, err := exec.CommandContext(ctx, browser, append(args, "file://"+filepath.ToSlash(absolute))...).CombinedOutput()
+	said, err := exec.CommandContext(ctx, browser, append(args, "file://"+filepath.ToSlash(page))...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s cannot print %s: %w", browser, page, err)
 	}

@@ -181,14 +181,16 @@ func TestPrint(t *testing.T) {
 		t.Fatal(err)
 	}
 	pdf := filepath.Join(dir, "report.pdf")
-	if err := Print(context.Background(), browser, filepath.Join(dir, "report.html"), pdf); err != nil {
+	page := ""
+	write := func(file string) error { page = file; return nil }
+	if err := Print(context.Background(), browser, pdf, write); err != nil {
 		t.Fatal(err)
 	}
-	if content, err := os.ReadFile(pdf); err != nil || string(content) != "%PDF of file://"+filepath.Join(dir, "report.html")+"\n" {
+	if content, err := os.ReadFile(pdf); err != nil || string(content) != "%PDF of file://"+page+"\n" || !filepath.IsAbs(page) {
 		t.Errorf("%q, %v", content, err)
 	}
 	script("google-chrome", "echo no display >&2")
-	if err := Print(context.Background(), browser, "report.html", pdf); err == nil || !strings.Contains(err.Error(), "no display") {
+	if err := Print(context.Background(), browser, pdf, write); err == nil || !strings.Contains(err.Error(), "no display") {
 		t.Errorf("a browser that prints nothing: %v", err)
 	}
 }

@@ -260,16 +260,11 @@ func cocoVerb() *cobra.Command {
 		case *detections == "":
 			return usagef("--detections FILE is missing")
 		}
-		result := must.M1(evaluateCOCO(*annotations, *detections))
-		text := ""
-		for _, left := range []struct {
-			count int
-			what  string
-		}{
-			{result.SkippedAnnotations, "annotations"}, {result.SkippedMasks, "masks"}, {result.SkippedPolygons, "polygons of fewer than 3 corners"},
-		} {
-			if left.count > 0 {
-				text += fmt.Sprintf("left out: %d %s\n", left.count, left.what)
+		result := evaluateCOCO(*annotations, *detections)
+		text, what := "", []string{"annotations", "masks", "polygons of fewer than 3 corners"}
+		for i, count := range []int{result.SkippedAnnotations, result.SkippedMasks, result.SkippedPolygons} {
+			if count > 0 {
+				text += fmt.Sprintf("left out: %d %s\n", count, what[i])
 			}
 		}
 		text += fmt.Sprintf("boxes\n%s", result.Boxes)
@@ -294,18 +289,12 @@ type cocoResult struct {
 	Masks              *metrics.COCOAP `json:"masks,omitempty"` // Nil if no detection has one.
 }
 
-// evaluateCOCO judges boxes, and masks where detections have them. What does not count is said on standard error.
-func evaluateCOCO(annotations, detections string) (r cocoResult, err error) {
-	truth, err := datasets.OpenInstances(annotations)
-	if err != nil {
-		return r, err
-	}
-	found, err := metrics.OpenDetections(detections, truth)
-	if err != nil {
-		return r, err
-	}
+// evaluateCOCO judges boxes, and masks where detections have them. What does not count is said on standard error. It ends the verb with an error.
+func evaluateCOCO(annotations, detections string) (r cocoResult) {
+	truth := must.M1(datasets.OpenInstances(annotations))
+	found := must.M1(metrics.OpenDetections(detections, truth))
 	if len(found) == 0 {
-		return r, fmt.Errorf("%s: has no detections", detections)
+		must.M(fmt.Errorf("%s: has no detections", detections))
 	}
 	r = cocoResult{Images: len(truth.Images), Annotations: len(truth.Annotations), SkippedAnnotations: truth.SkippedCount,
 		SkippedPolygons: truth.SkippedPolygons, Detections: len(found)}
@@ -316,46 +305,34 @@ func evaluateCOCO(annotations, detections string) (r cocoResult, err error) {
 			r.UnknownCategories++
 		}
 	}
-	warnOfUncounted(truth, detections, r)
-	if r.Boxes, err = metrics.EvaluateCOCO(truth, found, metrics.Boxes); err != nil {
-		return r, inFile(detections, err)
-	} else if r.Boxes.AP < 0 {
-		return r, fmt.Errorf("%s: has no annotation that can be used, other than crowds", annotations)
-	}
-	if masked {
-		for _, s := range truth.RequireMasks() {
-			fmt.Fprintf(os.Stderr, "masks: skipped %s: %s\n", s.File, s.Reason)
-		}
-		r.SkippedMasks = r.Annotations - len(truth.Annotations)
-		masks, err := metrics.EvaluateCOCO(truth, found, metrics.Masks)
-		if err != nil {
-			return r, inFile(detections, err)
-		} else if masks.AP < 0 {
-			return r, fmt.Errorf("%s: has no mask that can be used, other than crowds'", annotations)
-		}
-		r.Masks = &masks
-	}
-	return r, nil
-}
-
-// inFile adds the file to an error about a detection; one about the truth names its file.
-func inFile(detections string, err error) error {
-	if strings.HasPrefix(err.Error(), "detection ") {
-		return fmt.Errorf("%s: %w", detections, err)
-	}
-	return err
-}
-
-func warnOfUncounted(truth *datasets.Instances, detections string, r cocoResult) {
+	warn := func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 	for _, s := range truth.Skipped {
-		fmt.Fprintf(os.Stderr, "skipped %s: %s\n", s.File, s.Reason)
+		warn("skipped %s: %s", s.File, s.Reason)
 	}
 	for _, a := range truth.Annotations {
 		if a.ID == 0 {
-			fmt.Fprintf(os.Stderr, "%s: annotation 0 counts as missed, as in pycocotools: number annotations from 1\n", truth.Name)
+			warn("%s: annotation 0 counts as missed, as in pycocotools: number annotations from 1", truth.Name)
 		}
 	}
 	if r.UnknownCategories > 0 {
-		fmt.Fprintf(os.Stderr, "%s: %d detections have categories that %s does not have, and do not count\n", detections, r.UnknownCategories, truth.Name)
+		warn("%s: %d detections have categories that %s does not have, and do not count", detections, r.UnknownCategories, truth.Name)
 	}
+	judge := func(by metrics.COCOKind, none string) metrics.COCOAP {
+		judged, err := metrics.EvaluateCOCO(truth, found, by)
+		switch {
+		case err != nil && strings.HasPrefix(err.Error(), "detection "): // An error about the truth names its file.
+			err = fmt.Errorf("%s: %w", detections, err)
+		case err == nil && judged.AP < 0:
+			err = fmt.Errorf("%s: has no %s", annotations, none)
+		}
+		return must.M1(judged, err)
+	}
+	if r.Boxes = judge(metrics.Boxes, "annotation that can be used, other than crowds"); masked {
+		for _, s := range truth.RequireMasks() {
+			warn("masks: skipped %s: %s", s.File, s.Reason)
+		}
+		r.SkippedMasks = r.Annotations - len(truth.Annotations)
+		r.Masks = new(judge(metrics.Masks, "mask that can be used, other than crowds'"))
+	}
+	return r
 }

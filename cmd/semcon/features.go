@@ -87,7 +87,7 @@ func featuresVerb() *cobra.Command {
 	flags.StringVar(&c.out, "out", "features.npy", "`FILE` to write: .safetensors, or .npy for one tensor, with the names of the images in .txt beside it")
 	flags.BoolVar(&c.class, "class", true, "write the features of [CLS]; --class=false leaves them out")
 	flags.BoolVar(&c.outputs.Patches, "patches", false, "write the features of patches")
-	flags.Var(listFlag[int]{&c.outputs.Blocks, strconv.Atoi}, "layer", "`BLOCKS` after which features are taken, from 1, with commas between them; by default the last one")
+	flags.Var(listFlag(&c.outputs.Blocks, strconv.Atoi), "layer", "`BLOCKS` after which features are taken, from 1, with commas between them; by default the last one")
 	flags.IntVar(&c.outputs.Resolution, "resolution", 0, "`NUMBER` of rows or columns, whichever are fewer, that maps of patches are resized to; by default as many as patches")
 	preprocess := preprocessingFlags(cmd)
 	flags.IntVar(&c.batch, "batch", 16, "`NUMBER` of images per batch")
@@ -179,8 +179,8 @@ func preprocessingFlags(c *cobra.Command) func(*vitFile) error {
 	interpolation := flags.String("interpolation", string(datasets.Bicubic), "`KERNEL` that images are resized with: bicubic or bilinear")
 	var mean, std []float64
 	number := func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
-	flags.Var(listFlag[float64]{&mean, number}, "mean", "`COLOUR` to subtract, as three numbers with commas between them; by default ImageNet's mean")
-	flags.Var(listFlag[float64]{&std, number}, "std", "`COLOUR` to divide by after that; by default ImageNet's standard deviation")
+	flags.Var(listFlag(&mean, number), "mean", "`COLOUR` to subtract, as three numbers with commas between them; by default ImageNet's mean")
+	flags.Var(listFlag(&std, number), "std", "`COLOUR` to divide by after that; by default ImageNet's standard deviation")
 	return func(v *vitFile) (err error) {
 		p := &v.preprocessing
 		if *size < 1 || *size > 8192 {

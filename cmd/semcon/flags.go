@@ -31,29 +31,37 @@ func (e usageError) Error() string { return e.message }
 // usagef makes a [usageError].
 func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
-// listFlag is a flag of values with commas between them, and spaces. If it is given twice, the second list counts; an empty text is no list.
-type listFlag[T any] struct {
-	to    *[]T
+// parsed is the value of a flag that is checked when it is read.
+type parsed[T any] struct {
+	kind  string // "string" or "list".
+	value *T
 	parse func(string) (T, error)
 }
 
-func (f listFlag[T]) String() string { return strings.Trim(fmt.Sprint(*f.to), "[]") }
-func (f listFlag[T]) Type() string   { return "list" }
+func (p parsed[T]) String() string { return strings.Trim(fmt.Sprint(*p.value), "[]") }
 
-// Set implements [pflag.Value].
-func (f listFlag[T]) Set(text string) error {
-	*f.to = nil
-	if strings.TrimSpace(text) == "" {
-		return nil
-	}
-	for part := range strings.SplitSeq(text, ",") {
-		value, err := f.parse(strings.TrimSpace(part))
-		if err != nil {
-			return err
+func (p parsed[T]) Type() string { return p.kind }
+
+func (p parsed[T]) Set(text string) (err error) {
+	*p.value, err = p.parse(text)
+	return err
+}
+
+// listFlag is the value of a flag of values with commas between them, and spaces. If it is given twice, the second list counts; an empty text is no list.
+func listFlag[T any](to *[]T, parse func(string) (T, error)) parsed[[]T] {
+	return parsed[[]T]{"list", to, func(text string) (list []T, err error) {
+		if strings.TrimSpace(text) == "" {
+			return nil, nil
 		}
-		*f.to = append(*f.to, value)
-	}
-	return nil
+		for part := range strings.SplitSeq(text, ",") {
+			value, err := parse(strings.TrimSpace(part))
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, value)
+		}
+		return list, nil
+	}}
 }
 
 // flagError says what is wrong with a flag: the flag first, as it is typed.
@@ -126,21 +134,6 @@ func dataFlag(c *cobra.Command, folder *string) {
 	c.Flags().StringVar(folder, "data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; by default $SEMCON_DATA")
 }
 
-// parsed is the value of a flag that is checked when it is read.
-type parsed[T ~string] struct {
-	value *T
-	parse func(string) (T, error)
-}
-
-func (p parsed[T]) String() string { return string(*p.value) }
-
-func (p parsed[T]) Type() string { return "string" }
-
-func (p parsed[T]) Set(text string) (err error) {
-	*p.value, err = p.parse(text)
-	return err
-}
-
 // profileNames are the names of the profiles.
 func profileNames() (names []string) {
 	for _, profile := range study.Profiles {
@@ -152,7 +145,7 @@ func profileNames() (names []string) {
 // profileFlag adds the flag --profile, whose profile is that of what it names.
 func profileFlag(c *cobra.Command, profile *study.Profile, of string) {
 	*profile = study.Quick
-	c.Flags().Var(parsed[study.Profile]{profile, study.ParseProfile}, "profile", "`PROFILE` "+of+": smoke, quick, real or full")
+	c.Flags().Var(parsed[study.Profile]{"string", profile, study.ParseProfile}, "profile", "`PROFILE` "+of+": smoke, quick, real or full")
 	complete(c, "profile", profileNames()...)
 }
 
@@ -167,7 +160,7 @@ func recordFlags(c *cobra.Command, of, folder string) *study.Options {
 // choiceFlag adds a flag that takes one of several values. The default is the first.
 func choiceFlag(c *cobra.Command, name, usage string, values ...string) *string {
 	value := values[0]
-	c.Flags().Var(parsed[string]{&value, func(text string) (string, error) {
+	c.Flags().Var(parsed[string]{"string", &value, func(text string) (string, error) {
 		switch {
 		case slices.Contains(values, text):
 			return text, nil

@@ -33,11 +33,11 @@ func submitVerb() *cobra.Command {
 	}
 	o, flags := studyFlags(c), c.Flags()
 	complete(c, "", "slurm", "k8s")
-	job := clusterJob{Time: 24 * time.Hour}
+	job := clusterJob{Time: slurmTime(24 * time.Hour)}
 	flags.IntVar(&job.GPUs, "gpus", 1, "`NUMBER` of GPUs of a task, which share each batch")
 	flags.IntVar(&job.CPUs, "cpus", 8, "`NUMBER` of CPU cores of a task")
 	flags.StringVar(&job.Memory, "memory", "64G", "`SIZE` of the main memory of a task")
-	flags.Var((*slurmTime)(&job.Time), "time", "`TIME` after which Slurm ends a task, which then goes back into the queue: 36h, or as Slurm writes it, 1-12:00:00 or minutes")
+	flags.Var(parsed[slurmTime]{"string", &job.Time, parseSlurmTime}, "time", "`TIME` after which Slurm ends a task, which then goes back into the queue: 36h, or as Slurm writes it, 1-12:00:00 or minutes")
 	flags.IntVar(&job.AtOnce, "at-once", 0, "`NUMBER` of tasks that run at once; by default all that the cluster has room for")
 	flags.IntVar(&job.Retries, "retries", 3, "`NUMBER` of times that a task is started again after a failure")
 	flags.StringVar(&job.Partition, "partition", "", "`NAME` of a partition of Slurm")
@@ -50,7 +50,10 @@ func submitVerb() *cobra.Command {
 		if len(names) != 2 {
 			return usagef("want slurm or k8s and the name of an experiment, got %s", listed(names))
 		}
-		kind := must.M1(clusterByName(names[0]))
+		kind := names[0]
+		if _, known := clusters[kind]; !known {
+			return usagef("cluster %q is unknown; want slurm or k8s", kind)
+		}
 		experiment, _ := completeStudy(c, o, names[1:])
 		must.M(requireWritable("out", o.Out))
 		o.Warn = func(line string) { fmt.Fprintln(os.Stderr, line) }
@@ -66,7 +69,7 @@ func submitVerb() *cobra.Command {
 		}
 		folder := must.M1(filepath.Abs(study.Folder(o.Out, experiment.Name)))
 		job.Name, job.Logs, job.Folder = "semcon-"+experiment.Name, filepath.Join(folder, "logs"), *dir
-		if kind.name == "k8s" {
+		if kind == "k8s" {
 			job.Folder, *binary = cmp.Or(job.Folder, "/work"), cmp.Or(*binary, "semcon")
 		} else {
 			job.Folder = must.M1(filepath.Abs(job.Folder))
@@ -78,10 +81,10 @@ func submitVerb() *cobra.Command {
 			job.Command = append(job.Command, "--devices", fmt.Sprint(job.GPUs))
 		}
 		text := must.M1(job.write(kind))
-		file := filepath.Join(folder, "job"+kind.ending)
+		file := filepath.Join(folder, "job"+filepath.Ext(clusters[kind].template))
 		must.M(atomicfile.WriteBytes(file, []byte(text)))
 		must.M(os.MkdirAll(job.Logs, 0o777)) // Slurm does not make it.
-		command := append(kind.start, file)
+		command := append(slices.Clone(clusters[kind].start), file)
 		fmt.Printf("%s: %s\n", file, plural.Count(len(job.Cells), "task"))
 		if !*start {
 			fmt.Printf("start it: %s\nhow far it is: %s\n", commandLine(command...), commandFor("status", experiment.Name, *o))
@@ -115,12 +118,12 @@ type clusterJob struct {
 	Folder  string   // The working folder of the tasks.
 	Logs    string   // The folder of their logs. Kubernetes keeps the logs itself.
 
-	GPUs    int           `json:"gpus" range:"[0,2^10]"` // Of a task.
-	CPUs    int           `json:"cpus" range:"[1,2^14]"`
-	Memory  string        // Of a task, such as "64G".
-	Time    time.Duration // Of a task until it goes back into the queue.
-	AtOnce  int           `json:"at-once" range:"[0,2^20]"` // Tasks that run at once; 0 for as many as the cluster gives.
-	Retries int           `json:"retries" range:"[0,2^10]"` // How often a task that fails is started again.
+	GPUs    int       `json:"gpus" range:"[0,2^10]"` // Of a task.
+	CPUs    int       `json:"cpus" range:"[1,2^14]"`
+	Memory  string    // Of a task, such as "64G".
+	Time    slurmTime // Of a task until it goes back into the queue.
+	AtOnce  int       `json:"at-once" range:"[0,2^20]"` // Tasks that run at once; 0 for as many as the cluster gives.
+	Retries int       `json:"retries" range:"[0,2^10]"` // How often a task that fails is started again.
 
 	Partition string // Of Slurm; empty for its default.
 
@@ -141,25 +144,11 @@ func onlyCell(cell string) string {
 	return quote(regexp.MustCompile(`[*?\[\\]`).ReplaceAllString(cell, `\$0`))
 }
 
-// cluster is a kind of cluster.
-type cluster struct {
-	name     string
-	ending   string   // Of the job's file.
-	start    []string // The command that starts the job, without the file.
+// clusters are the kinds of clusters: the template of a job's file, which gives the file its ending, and the command that starts the job, without the file.
+var clusters = map[string]struct {
 	template string
-}
-
-var clusters = []cluster{
-	{"slurm", ".sbatch", []string{"sbatch"}, "slurm.sbatch"},
-	{"k8s", ".yaml", []string{"kubectl", "create", "-f"}, "kubernetes.yaml"},
-}
-
-func clusterByName(name string) (cluster, error) {
-	if i := slices.IndexFunc(clusters, func(c cluster) bool { return c.name == name }); i >= 0 {
-		return clusters[i], nil
-	}
-	return cluster{}, usagef("cluster %q is unknown; want slurm or k8s", name)
-}
+	start    []string
+}{"slurm": {"slurm.sbatch", []string{"sbatch"}}, "k8s": {"kubernetes.yaml", []string{"kubectl", "create", "-f"}}}
 
 //go:embed slurm.sbatch kubernetes.yaml
 var files embed.FS
@@ -167,8 +156,7 @@ var files embed.FS
 // The templates write what is not of our own making as the YAML library does, with its lines behind an indentation.
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"quote": quote, "line": func(words []string) string { return commandLine(words...) }, "last": func(cells []string) int { return len(cells) - 1 },
-	"clock": func(d time.Duration) string { return slurmTime(d).String() },
-	"only":  onlyCell,
+	"only": onlyCell,
 	"yaml": func(indentation int, text string) (string, error) {
 		encoded, err := yaml.Marshal(text)
 		return strings.ReplaceAll(strings.TrimSuffix(string(encoded), "\n"), "\n", "\n"+strings.Repeat(" ", indentation)), err
@@ -183,12 +171,9 @@ func (t slurmTime) String() string {
 	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
-func (t *slurmTime) Type() string { return "string" }
-
-func (t *slurmTime) Set(text string) error {
+func parseSlurmTime(text string) (t slurmTime, err error) {
 	if d, err := time.ParseDuration(text); err == nil {
-		*t = slurmTime(d)
-		return nil
+		return slurmTime(d), nil
 	}
 	days, clock, hasDays := strings.Cut(text, "-")
 	if !hasDays {
@@ -199,15 +184,14 @@ func (t *slurmTime) Set(text string) error {
 	if !hasDays && len(parts) < 4 {
 		units = slices.Delete(units, 1, 2) // Without days, one or two numbers are minutes and seconds.
 	}
-	*t = 0
 	for i, part := range parts {
 		n, err := strconv.ParseUint(part, 10, 31)
 		if err != nil || i >= len(units) {
-			return errors.New("want a time such as 36h, or as Slurm writes it: 1-12:00:00, 36:00:00 or minutes")
+			return 0, errors.New("want a time such as 36h, or as Slurm writes it: 1-12:00:00, 36:00:00 or minutes")
 		}
-		*t += slurmTime(time.Duration(n) * units[i])
+		t += slurmTime(time.Duration(n) * units[i])
 	}
-	return nil
+	return t, nil
 }
 
 var (
@@ -215,41 +199,33 @@ var (
 	memorySize = regexp.MustCompile(`^[1-9][0-9]*[MGT]$`)
 )
 
-// check returns an error that names the first field, as a flag, that a cluster would refuse.
-func (j clusterJob) check(k cluster) error {
+// write returns the file that starts the job on a kind of cluster. The error names the first field, as a flag, that a cluster would refuse.
+func (j clusterJob) write(kind string) (string, error) {
 	if err := settings.Check(j); err != nil {
-		return usagef("--%v", err)
+		return "", usagef("--%v", err)
 	}
 	switch {
 	case !jobName.MatchString(j.Name):
-		return usagef("job name %q: want lower-case letters, digits and \"-\", at most 52", j.Name)
+		return "", usagef("job name %q: want lower-case letters, digits and \"-\", at most 52", j.Name)
 	case len(j.Cells) == 0:
-		return usagef("%s: no cells are left to run", j.Name)
+		return "", usagef("%s: no cells are left to run", j.Name)
 	case !memorySize.MatchString(j.Memory):
-		return usagef("--memory %q: want a number and M, G or T, such as 64G", j.Memory)
-	case j.Time < 5*time.Minute:
-		return usagef("--time %v: want at least 5m", j.Time)
+		return "", usagef("--memory %q: want a number and M, G or T, such as 64G", j.Memory)
+	case j.Time < slurmTime(5*time.Minute):
+		return "", usagef("--time %v: want at least 5m", time.Duration(j.Time))
 	case j.Partition != "" && !plainWord.MatchString(j.Partition):
-		return usagef("--partition %q: not the name of a partition", j.Partition)
-	case k.name == "k8s" && !plainWord.MatchString(j.Image):
-		return usagef("--image %q: want the name of a container image, which Containerfile builds", j.Image)
-	case k.name == "k8s" && !jobName.MatchString(j.Claim):
-		return usagef("--claim %q: want the name of a persistent volume claim", j.Claim)
+		return "", usagef("--partition %q: not the name of a partition", j.Partition)
+	case kind == "k8s" && !plainWord.MatchString(j.Image):
+		return "", usagef("--image %q: want the name of a container image, which Containerfile builds", j.Image)
+	case kind == "k8s" && !jobName.MatchString(j.Claim):
+		return "", usagef("--claim %q: want the name of a persistent volume claim", j.Claim)
 	}
 	for _, path := range []string{j.Folder, j.Logs} {
 		if strings.ContainsAny(path, "\n%\\") { // sbatch expands % in the names of logs.
-			return usagef("%q: a folder of a cluster's job may not have %%, a backslash or a line break in its name", path)
+			return "", usagef("%q: a folder of a cluster's job may not have %%, a backslash or a line break in its name", path)
 		}
 	}
-	return nil
-}
-
-// write returns the file that starts the job on a kind of cluster.
-func (j clusterJob) write(k cluster) (string, error) {
-	if err := j.check(k); err != nil {
-		return "", err
-	}
 	var text bytes.Buffer
-	err := templates.ExecuteTemplate(&text, k.template, j)
+	err := templates.ExecuteTemplate(&text, clusters[kind].template, j)
 	return text.String(), err
 }

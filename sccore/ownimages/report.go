@@ -38,86 +38,79 @@ type series struct {
 	plot        int
 	title       string
 	of          func(Point) float64 // NaN if it was not measured.
+
+	name, meaning, shown string // Of a diagnostic, in the report's table: its name, what it means, and the format of its values.
 }
 
-// diagnostic is one of [Diagnostics]: its column, its title in plots, and how the report's table shows it.
-type diagnostic struct {
-	column               string
-	plot                 int
-	title                string
-	name, meaning, shown string
-	of                   func(Diagnostics) float64
+// stepSeries is a series of what every step reports.
+func stepSeries(column, tag string, plot int, title string, of func(sccore.StepMetrics) float64) series {
+	return series{column: column, tag: tag, plot: plot, title: title, of: func(p Point) float64 {
+		if p.Step == 0 {
+			return math.NaN()
+		}
+		return of(p.StepMetrics)
+	}}
 }
 
-// diagnostics are in the order of metrics.csv. k-NN accuracy needs class folders.
-var diagnostics = []diagnostic{
-	{"effective_rank", plotRank, "patch features", "effective rank", "of patch features, of at most %d", "%.1f", func(d Diagnostics) float64 { return d.Rank }},
-	{"feature_std", notPlotted, "", "spread", "of patch features: 0 when they have collapsed to a point", "%.3f", func(d Diagnostics) float64 { return d.Std }},
-	{
-		"similarity", plotSimilarities, "similarity", "similarity", "to the initial features (linear CKA): 1 is equal up to rotation and scale, 0 is nothing in common", "%.3f",
-		func(d Diagnostics) float64 { return d.Similarity },
-	},
-	{"cosine", plotSimilarities, "cosine", "cosine", "of a patch's feature with its initial one", "%.3f", func(d Diagnostics) float64 { return d.Cosine }},
-	{
-		"kept_neighbours", plotSimilarities, "neighbours kept", "neighbours kept", "of the ten nearest patches of a patch, those that are the same as before", "%.2f",
-		func(d Diagnostics) float64 { return d.Kept },
-	},
-	{
-		"knn_accuracy", plotSimilarities, "k-NN accuracy", "k-NN accuracy", "of held-out images, by their 20 nearest training images and the class folders", "%.1f %%",
-		func(d Diagnostics) float64 { return d.KNN },
-	},
+// gauge is a series of one of [Diagnostics].
+func gauge(column string, plot int, title, name, meaning, shown string, of func(Diagnostics) float64) series {
+	return series{column, "gauge/" + column, plot, title, func(p Point) float64 {
+		if p.Diagnostics == nil {
+			return math.NaN()
+		}
+		return of(*p.Diagnostics)
+	}, name, meaning, shown}
 }
 
-// tableOrder lists the places of the diagnostics in the order of the report's table.
+// gauges are in the order of metrics.csv. k-NN accuracy needs class folders.
+var gauges = []series{
+	gauge("effective_rank", plotRank, "patch features", "effective rank", "of patch features, of at most %d", "%.1f", func(d Diagnostics) float64 { return d.Rank }),
+	gauge("feature_std", notPlotted, "", "spread", "of patch features: 0 when they have collapsed to a point", "%.3f", func(d Diagnostics) float64 { return d.Std }),
+	gauge("similarity", plotSimilarities, "similarity", "similarity", "to the initial features (linear CKA): 1 is equal up to rotation and scale, 0 is nothing in common", "%.3f",
+		func(d Diagnostics) float64 { return d.Similarity }),
+	gauge("cosine", plotSimilarities, "cosine", "cosine", "of a patch's feature with its initial one", "%.3f", func(d Diagnostics) float64 { return d.Cosine }),
+	gauge("kept_neighbours", plotSimilarities, "neighbours kept", "neighbours kept", "of the ten nearest patches of a patch, those that are the same as before", "%.2f",
+		func(d Diagnostics) float64 { return d.Kept }),
+	gauge("knn_accuracy", plotSimilarities, "k-NN accuracy", "k-NN accuracy", "of held-out images, by their 20 nearest training images and the class folders", "%.1f %%",
+		func(d Diagnostics) float64 { return d.KNN }),
+}
+
+// tableOrder lists the places of the gauges in the order of the report's table.
 var tableOrder = []int{5, 2, 4, 3, 0, 1}
 
 // series lists the numbers of the run.
 func (r *run) series() (all []series) {
 	c := r.config
-	step := func(column, tag string, plot int, title string, of func(sccore.StepMetrics) float64) {
-		all = append(all, series{column, tag, plot, title, func(p Point) float64 {
-			if p.Step == 0 {
-				return math.NaN()
-			}
-			return of(p.StepMetrics)
-		}})
-	}
-	step("learning_rate", "step/learning_rate", notPlotted, "", func(m sccore.StepMetrics) float64 { return m.LearningRate })
-	step("gradient_norm", "step/gradient_norm", notPlotted, "", func(m sccore.StepMetrics) float64 { return m.GradientNorm })
-	step("loss", "loss/total", plotLosses, "total", func(m sccore.StepMetrics) float64 { return m.Total })
+	all = append(all,
+		stepSeries("learning_rate", "step/learning_rate", notPlotted, "", func(m sccore.StepMetrics) float64 { return m.LearningRate }),
+		stepSeries("gradient_norm", "step/gradient_norm", notPlotted, "", func(m sccore.StepMetrics) float64 { return m.GradientNorm }),
+		stepSeries("loss", "loss/total", plotLosses, "total", func(m sccore.StepMetrics) float64 { return m.Total }))
 	for _, loss := range sccore.Losses {
 		if loss.Lambda(c.Lambdas) > 0 {
-			step(loss.Name, "loss/"+loss.Name, plotLosses, loss.Title, loss.Value)
+			all = append(all, stepSeries(loss.Name, "loss/"+loss.Name, plotLosses, loss.Title, loss.Value))
 		}
 	}
 	if c.Lambdas.ImageAlignment+c.Lambdas.ImageConcentration > 0 {
-		step("image_entropy", "entropy/image", plotEntropies, "images", func(m sccore.StepMetrics) float64 { return m.ImageEntropy })
-		step("image_entropy_bound", "entropy/image_bound", notPlotted, "", func(sccore.StepMetrics) float64 { return math.Log(float64(c.ImageHead.OutDim)) })
+		bound := math.Log(float64(c.ImageHead.OutDim))
+		all = append(all, stepSeries("image_entropy", "entropy/image", plotEntropies, "images", func(m sccore.StepMetrics) float64 { return m.ImageEntropy }),
+			stepSeries("image_entropy_bound", "entropy/image_bound", notPlotted, "", func(sccore.StepMetrics) float64 { return bound }))
 	}
 	if c.Lambdas.PatchAlignment > 0 {
-		step("patch_entropy", "entropy/patch", plotEntropies, "patches", func(m sccore.StepMetrics) float64 { return m.PatchEntropy })
-		step("patch_entropy_bound", "entropy/patch_bound", plotEntropies, "at most, ln K", func(sccore.StepMetrics) float64 { return r.entropyBound() })
+		all = append(all, stepSeries("patch_entropy", "entropy/patch", plotEntropies, "patches", func(m sccore.StepMetrics) float64 { return m.PatchEntropy }),
+			stepSeries("patch_entropy_bound", "entropy/patch_bound", plotEntropies, "at most, ln K", func(sccore.StepMetrics) float64 { return r.entropyBound() }))
 	}
-	for _, d := range r.diagnostics() {
-		all = append(all, series{d.column, "gauge/" + d.column, d.plot, d.title, func(p Point) float64 {
-			if p.Diagnostics == nil {
-				return math.NaN()
-			}
-			return d.of(*p.Diagnostics)
-		}})
-	}
-	return all
+	return append(all, r.gauges()...)
 }
 
 // entropyBound is the largest entropy of the targets of patches, in nats.
 func (r *run) entropyBound() float64 { return math.Log(float64(r.config.PatchHead.OutDim)) }
 
-// diagnostics are those that the run measures.
-func (r *run) diagnostics() []diagnostic {
+// gauges are those that the run measures.
+func (r *run) gauges() []series {
 	if r.images.classes == nil {
-		return diagnostics[:len(diagnostics)-1]
+		return gauges[:len(gauges)-1]
 	}
-	return diagnostics
+	return gauges
 }
 
 // describe says the diagnostics of the last point in a line, and in another one what they warn of, which later lines only mention.
@@ -244,14 +237,14 @@ func (r *run) report() error {
 		content["NoInformation"] = fmt.Sprintf("%.3f of at most %.3f", last.PatchEntropy, bound)
 	}
 	var rows []reportRow
-	for _, at := range tableOrder[len(diagnostics)-len(r.diagnostics()):] {
-		d := diagnostics[at]
-		row := reportRow{Name: d.name, Meaning: d.meaning, Initial: fmt.Sprintf(d.shown, d.of(*points[0].Diagnostics)), Last: fmt.Sprintf(d.shown, d.of(*last.Diagnostics))}
-		if d.column == "effective_rank" {
-			row.Meaning = fmt.Sprintf(d.meaning, r.trainer.Frozen.ViT.Dim)
+	for _, at := range tableOrder[len(gauges)-len(r.gauges()):] {
+		g := gauges[at]
+		row := reportRow{Name: g.name, Meaning: g.meaning, Initial: fmt.Sprintf(g.shown, g.of(points[0])), Last: fmt.Sprintf(g.shown, g.of(last))}
+		if g.column == "effective_rank" {
+			row.Meaning = fmt.Sprintf(g.meaning, r.trainer.Frozen.ViT.Dim)
 		}
 		if ok {
-			row.Best = fmt.Sprintf(d.shown, d.of(*best.Diagnostics))
+			row.Best = fmt.Sprintf(g.shown, g.of(best))
 		}
 		rows = append(rows, row)
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/internal/pages"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
@@ -17,7 +16,7 @@ import (
 // TestDocsPrintCommandsThatThereAre: every "semcon VERB" of the pages is a verb, every flag behind it one of its own, and what run and table name is an
 // experiment or one of its tables.
 func TestDocsPrintCommandsThatThereAre(t *testing.T) {
-	pages, err := pages.Read("../..")
+	pages, err := readPages(repository)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +92,7 @@ func TestTheCommandLineIsDocumented(t *testing.T) {
 
 // TestDocsListTheExperiments: the README has a row of each.
 func TestDocsListTheExperiments(t *testing.T) {
-	pages, err := pages.Read("../..")
+	pages, err := readPages(repository)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,13 +7,23 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/janpfeifer/must"
+	"github.com/semcon/semcon/analysis/stats"
+	"github.com/semcon/semcon/internal/plural"
+	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 const numbersFile = "docs/records.jsonl"
@@ -25,52 +35,32 @@ func main() {
 	profile := flag.String("profile", "quick", "PROFILE of the records")
 	data := flag.String("data", "", "what the records were measured on, in a few WORDS")
 	flag.Parse()
-	if err := run(*name, *out, *experiment, *profile, *data, flag.Args()); err != nil {
-		fmt.Fprintln(os.Stderr, "docs:", err)
-		os.Exit(1)
-	}
-}
-
-func run(name, out, experiment, profile, data string, rows []string) error {
-	all, err := readNumbers(numbersFile)
-	if err != nil {
-		return err
-	}
-	if name != "" {
-		added, err := measured(name, out, experiment, profile, data, rows)
+	must.M = func(err error) {
 		if err != nil {
-			return err
+			fmt.Fprintln(os.Stderr, "docs:", err)
+			os.Exit(1)
 		}
-		isOld := func(n number) bool { return n.Table == name }
+	}
+	all := must.M1(readNumbers(numbersFile))
+	if *name != "" {
+		isOld := func(n number) bool { return n.Table == *name }
 		at := slices.IndexFunc(all, isOld)
 		if at < 0 {
 			at = len(all)
 		}
-		all = slices.Insert(slices.DeleteFunc(all, isOld), at, added...)
-		if err := writeNumbers(numbersFile, all); err != nil {
-			return err
-		}
+		all = slices.Insert(slices.DeleteFunc(all, isOld), at, must.M1(measured(*name, *out, *experiment, *profile, *data, flag.Args()))...)
+		must.M(writeNumbers(numbersFile, all))
 	}
-	pages, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		return err
-	}
-	for _, page := range append(pages, "README.md") {
-		old, err := os.ReadFile(page)
+	for _, page := range append(must.M1(filepath.Glob("docs/*.md")), "README.md") {
+		old := string(must.M1(os.ReadFile(page)))
+		text, err := filled(old, all)
 		if err != nil {
-			return err
+			must.M(fmt.Errorf("%s: %w", page, err))
 		}
-		text, err := filled(string(old), all)
-		if err != nil {
-			return fmt.Errorf("%s: %w", page, err)
-		}
-		if text != string(old) {
-			if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
-				return err
-			}
+		if text != old {
+			must.M(os.WriteFile(page, []byte(text), 0o644))
 		}
 	}
-	return nil
 }
 
 var markers = regexp.MustCompile(`(?s)<!-- table ([\w-]+): ([^\n]*) -->\n.*?<!-- end -->`)
@@ -80,13 +70,164 @@ func filled(page string, all []number) (text string, err error) {
 	text = markers.ReplaceAllStringFunc(page, func(block string) string {
 		name := markers.FindStringSubmatch(block)
 		body, failed := table(all, name[1], name[2])
-		if err == nil {
-			err = failed
-		}
+		err = cmp.Or(err, failed)
 		return fmt.Sprintf("<!-- table %s: %s -->\n%s<!-- end -->", name[1], name[2], body)
 	})
 	if strings.Count(page, "<!-- table ") != len(markers.FindAllString(page, -1)) && err == nil {
 		err = fmt.Errorf("a table has no end")
 	}
 	return text, err
+}
+
+// number is a line of docs/records.jsonl: a mean over seeds, or a mean of differences paired by seed. Texts of numbers keep their decimals.
+type number struct {
+	Table  string      `json:"table"`
+	Row    string      `json:"row"`
+	Column string      `json:"column"`
+	Value  json.Number `json:"value"`
+	SD     json.Number `json:"sd,omitempty"`
+	Low    json.Number `json:"low,omitempty"` // Bounds of the 95 % interval.
+	High   json.Number `json:"high,omitempty"`
+	Paper  json.Number `json:"paper,omitempty"`
+
+	Seeds   int    `json:"seeds"`
+	Profile string `json:"profile"`
+	Commit  string `json:"commit"` // Of the binary that measured the number.
+	Date    string `json:"date"`
+	Data    string `json:"data"`
+}
+
+// cell is the number as a page shows it.
+func (n number) cell() string {
+	text := string(n.Value)
+	if n.Paper != "" {
+		text = fmt.Sprintf("%s / **%s**", n.Paper, n.Value)
+	}
+	if n.SD != "" {
+		text += " ± " + string(n.SD)
+	}
+	if n.Low != "" {
+		text += fmt.Sprintf(" (%s to %s)", n.Low, n.High)
+	}
+	return strings.ReplaceAll(text, "-", "−")
+}
+
+// source says in a line where numbers are from.
+func (n number) source() string {
+	return fmt.Sprintf("Profile %s, %s, commit %s of %s. %s.", n.Profile, plural.Count(n.Seeds, "seed"), n.Commit, n.Date, n.Data)
+}
+
+// readNumbers reads a file of numbers.
+func readNumbers(file string) ([]number, error) { return study.ReadCurve[number](file) }
+
+// writeNumbers writes a file of numbers, a line each.
+func writeNumbers(file string, all []number) error {
+	var content bytes.Buffer
+	encoder := json.NewEncoder(&content)
+	encoder.SetEscapeHTML(false)
+	for _, n := range all {
+		if err := encoder.Encode(n); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(file, content.Bytes(), 0o644)
+}
+
+// table writes the named table as Markdown. Its rows and columns stand as the file first names them. Corner is the head of the rows.
+func table(all []number, name, corner string) (string, error) {
+	var rows, columns, sources []string
+	cells := map[[2]string]string{}
+	for _, n := range all {
+		if n.Table != name {
+			continue
+		}
+		for list, entry := range map[*[]string]string{&rows: n.Row, &columns: n.Column, &sources: n.source()} {
+			if !slices.Contains(*list, entry) {
+				*list = append(*list, entry)
+			}
+		}
+		cells[[2]string{n.Row, n.Column}] = n.cell()
+	}
+	if rows == nil {
+		return "", fmt.Errorf("no numbers of the table %s", name)
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "| %s | %s |\n|---|%s\n", corner, strings.Join(columns, " | "), strings.Repeat("--:|", len(columns)))
+	for _, row := range rows {
+		fmt.Fprintf(&text, "| %s |", row)
+		for _, column := range columns {
+			fmt.Fprintf(&text, " %s |", cells[[2]string{row, column}])
+		}
+		text.WriteByte('\n')
+	}
+	fmt.Fprintf(&text, "\n*%s*\n", strings.Join(sources, " "))
+	return text.String(), nil
+}
+
+// measured returns the numbers of an experiment's records as a table. A row is "TITLE=ROW", or "TITLE=ROW−OTHER" for differences paired by seed.
+func measured(name string, out, experiment, profile, data string, rows []string) (all []number, err error) {
+	e, _, err := experiments.Find(experiment)
+	if err != nil {
+		return nil, err
+	}
+	records, err := study.Records(study.Folder(out, e.Name))
+	if err != nil {
+		return nil, err
+	}
+	value := map[string]map[int]float64{} // By row and column, and by seed.
+	settings := map[string]string{}       // By row and column.
+	var columns []string
+	var last study.Record
+	for _, r := range records {
+		if r.Profile != study.Profile(profile) {
+			continue
+		}
+		key, of := r.Row+"\n"+r.Column, r.ConfigHash+r.Data
+		if value[key] == nil {
+			value[key], settings[key] = map[int]float64{}, of
+		}
+		if settings[key] != of {
+			return nil, fmt.Errorf("%s has other settings or data than another record of %q in %q", r.Place(), r.Row, r.Column)
+		}
+		if len(r.Versions["semcon"]) < 7 {
+			return nil, fmt.Errorf("%s names no commit: build the binary in a checkout", r.Place())
+		}
+		if value[key][r.Seed] = r.Value; !slices.Contains(columns, r.Column) {
+			columns = append(columns, r.Column)
+		}
+		last = r
+	}
+	for _, row := range rows {
+		title, of, _ := strings.Cut(row, "=")
+		of, minus, isDifference := strings.Cut(of, "−")
+		for _, column := range columns {
+			var values []float64
+			for seed := range 100 {
+				v, ok := value[of+"\n"+column][seed]
+				other, both := value[minus+"\n"+column][seed]
+				if ok && (both || !isDifference) {
+					values = append(values, v-other)
+				}
+			}
+			if values == nil {
+				continue
+			}
+			i, digits := stats.MeanInterval(values), func(x float64) json.Number { return json.Number(strconv.FormatFloat(x, 'f', 1, 64)) }
+			n := number{
+				Table: name, Row: title, Column: column, Value: digits(i.Mean), Seeds: i.N, Profile: profile,
+				Commit: last.Versions["semcon"][:7], Date: last.Finished.Format("2006-01-02"), Data: data,
+			}
+			switch {
+			case i.N > 1 && isDifference:
+				n.Low, n.High = digits(i.Low), digits(i.High)
+			case i.N > 1:
+				n.SD = digits(i.SD)
+			}
+			all = append(all, n)
+		}
+	}
+	if all == nil {
+		return nil, fmt.Errorf("%s has no records of the profile %s with these rows", filepath.Join(out, e.Name), profile)
+	}
+	return all, nil
 }

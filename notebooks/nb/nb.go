@@ -6,13 +6,17 @@
 package nb
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,9 +24,12 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/janpfeifer/gonb/gonbui"
+	"github.com/janpfeifer/gonb/gonbui/protocol"
 	"github.com/janpfeifer/must"
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
 	_ "github.com/semcon/semcon/sccore/backend/buffers" // A notebook keeps large buffers between steps.
+	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights/hub"
 )
@@ -159,3 +166,161 @@ var stopped = sync.OnceFunc(func() {
 	HTML("<b>" + line + "</b>")
 	os.Exit(0) // Another status adds red lines without information. Neither status stops the following cells.
 })
+
+// Show shows figures and tables, one below the other. Each of all is a [figures.Figure], something with an HTML method such as [figures.Table], or a slice of
+// tables, of which it folds up those that [figures.Measured] leaves out: printed numbers that none of ours compares with. In the profile smoke it says first that
+// numbers mean nothing. An error among them ends the cell as [must.M] does, so that Show takes what functions return: nb.Show(results.Curves()).
+func Show(all ...any) {
+	for _, shown := range all {
+		if figure, drawn := shown.(figures.Figure); Profile() == study.Smoke && shown != nil && (!drawn || figures.CSV(figure) != "") {
+			warnOfSmoke()
+		}
+		show(content(shown), "")
+	}
+}
+
+// warnOfSmoke says once a cell what the numbers of its profile are worth.
+var warnOfSmoke = sync.OnceFunc(func() {
+	HTML("<p><b>Profile smoke: this shows that everything runs. Its numbers and curves mean nothing.</b></p>")
+})
+
+// Keep shows a figure and saves it with its numbers under [Out]: Keep("ablation/trade-off", figure) writes out/ablation/trade-off.svg, .png and .csv.
+func Keep(name string, figure figures.Figure) {
+	file := filepath.Join(Out(), filepath.FromSlash(name))
+	must.M(figures.SaveFigure(filepath.Dir(file), filepath.Base(file), figure))
+	Show(figure)
+}
+
+// content returns what [Show] draws in all its formats, or nil for a nil error.
+func content(shown any) map[protocol.MIMEType]any {
+	switch shown := shown.(type) {
+	case nil:
+		return nil
+	case error:
+		must.M(shown)
+		return nil
+	case []figures.Table:
+		var all strings.Builder
+		measured := figures.Measured(shown)
+		for _, table := range measured {
+			all.WriteString(table.HTML())
+		}
+		for _, table := range shown {
+			if table.PaperAlone() && len(measured) < len(shown) {
+				const printed = "<details><summary>%s as the paper prints it, for its encoders and datasets: none of these numbers is ours</summary>%s</details>"
+				fmt.Fprintf(&all, printed, html.EscapeString(table.Title), table.HTML())
+			}
+		}
+		return page(all.String())
+	case interface{ HTML() string }:
+		return page(shown.HTML())
+	case figures.Figure:
+		svg, png, err := figures.Render(shown)
+		must.M(err)
+		if bytes.Contains(svg, []byte("<image")) { // A drawing of pixels holds them a second time.
+			svg = nil
+		}
+		return picture(svg, png)
+	}
+	must.M(fmt.Errorf("a %T is neither a figure nor a table", shown))
+	return nil
+}
+
+// Records shows the numbers of all records under [Out], or of the named experiments, as a table with the columns of "semcon records". It returns them.
+func Records(experiments ...string) (all []study.Quantity) {
+	files := must.M1(filepath.Glob(filepath.Join(Out(), "*", study.RunsFile)))
+	table := figures.Grid{Sections: make([]figures.Section, 1)}
+	for _, name := range study.QuantityNames() {
+		table.Columns = append(table.Columns, figures.Column{Title: name, Align: "left"})
+	}
+	for _, file := range files {
+		if folder := filepath.Dir(file); len(experiments) == 0 || slices.Contains(experiments, filepath.Base(folder)) {
+			all = append(all, study.Quantities(must.M1(study.Records(folder)))...)
+		}
+	}
+	for _, q := range all {
+		table.Sections[0].Rows = append(table.Sections[0].Rows, figures.GridRow{Cells: figures.Plain(q.Texts()...)})
+	}
+	Show(table)
+	return all
+}
+
+func page(html string) map[protocol.MIMEType]any {
+	return map[protocol.MIMEType]any{protocol.MIMETextHTML: html, protocol.MIMETextPlain: plainText(html)}
+}
+
+// HTML shows a piece of HTML, such as a table.
+func HTML(content string) { show(page(content), "") }
+
+// Display is an output of a cell whose content can be replaced while the cell runs, such as a growing curve.
+type Display struct{ id string }
+
+// NewDisplay returns an empty display.
+func NewDisplay() *Display { return &Display{gonbui.UniqueId()} }
+
+// Show replaces the content with a figure or a table, as [Show] shows it.
+func (d *Display) Show(shown any) { show(content(shown), d.id) }
+
+// ownSize matches the size in an SVG. JupyterLab draws an SVG at this size and cuts it off in a narrow window. So the size is replaced: the
+// figure takes the available width, and in an HTML page at most its own.
+var ownSize = regexp.MustCompile(`<svg width="([^"]*)" height="[^"]*"`)
+
+// picture returns a figure in both forms. JupyterLab draws the SVG, and sites that strip SVG show the PNG. Either may be nil.
+func picture(svg, png []byte) map[protocol.MIMEType]any {
+	data := map[protocol.MIMEType]any{protocol.MIMETextPlain: "[figure]"}
+	if svg != nil {
+		data[protocol.MIMEImageSVG] = ownSize.ReplaceAllString(string(svg), `<svg style="max-width:$1;height:auto" width="100%"`)
+	}
+	if png != nil {
+		data[protocol.MIMEImagePNG] = png
+	}
+	return data
+}
+
+// show sends an output in all its formats, and the front end draws the best one that it supports. Outside a notebook it prints the plain text,
+// except for updated displays, which would fill the terminal.
+func show(data map[protocol.MIMEType]any, displayID string) {
+	if data == nil {
+		return
+	}
+	if gonbui.IsNotebook {
+		gonbui.SendData(&protocol.DisplayData{Data: data, DisplayID: displayID})
+		gonbui.Sync()
+	} else if displayID == "" {
+		fmt.Fprintln(os.Stdout, data[protocol.MIMETextPlain])
+	}
+}
+
+// Progress opens a bar for work of total steps. In a notebook it is one output of the cell, updated in place; in a terminal it is a line. Close
+// the bar when the work ends.
+func Progress(title string, total int) progress.Bar {
+	if !gonbui.IsNotebook {
+		return progress.New(os.Stderr, title, total)
+	}
+	display := NewDisplay()
+	const redraw = 250 * time.Millisecond // Limits the messages to the browser.
+	return progress.Draw(title, total, redraw, func(s *progress.State) { show(page(barHTML(s)), display.id) })
+}
+
+// barHTML draws the bar with elements and styles that are allowed in untrusted pages, so that it shows everywhere.
+func barHTML(s *progress.State) string {
+	return fmt.Sprintf(`<div style="white-space:nowrap;overflow:hidden;text-overflow:ellipsis">`+
+		`<b>%s</b> <progress style="width:16em;vertical-align:middle" max="1" value="%.4f"></progress> <code>%s</code></div>`,
+		html.EscapeString(s.Title), s.Fraction(), html.EscapeString(s.Summary()))
+}
+
+var (
+	rowEnd  = regexp.MustCompile(`(?i)</(tr|p|div|h[1-6]|li|caption)>|<br ?/?>`)
+	cellEnd = regexp.MustCompile(`(?i)</t[dh]>`)
+	tag     = regexp.MustCompile(`<[^>]*>`)
+	blank   = regexp.MustCompile(`[ \t]*\n\s*`)
+)
+
+// plainText returns HTML without its tags, with one line per row of a table and tabs between its cells.
+func plainText(content string) string {
+	text := strings.ReplaceAll(content, "\n", " ")
+	text = rowEnd.ReplaceAllString(text, "\n")
+	text = cellEnd.ReplaceAllString(text, "\t")
+	text = html.UnescapeString(tag.ReplaceAllString(text, ""))
+	return strings.TrimSpace(blank.ReplaceAllString(text, "\n"))
+}

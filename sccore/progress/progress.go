@@ -5,9 +5,14 @@ package progress
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/term"
 )
 
 // Bar shows the progress of one piece of work. It is safe for concurrent use.
@@ -30,7 +35,6 @@ type Bar interface {
 // Phases of many kinds of work.
 const (
 	Compiling = "compiling"
-	Decoding  = "decoding"
 	Training  = "training"
 	Measuring = "measuring"
 )
@@ -96,7 +100,8 @@ func (s *State) Resumed(steps int) {
 // Phase starts a phase at the given time.
 func (s *State) Phase(name string, now time.Time) {
 	if name != s.phase {
-		s.pace.interrupt(name == Compiling || s.phase == Compiling)
+		s.pace.interrupted = true
+		s.pace.compiled = s.pace.compiled || name == Compiling || s.phase == Compiling
 	}
 	s.phase, s.now = name, now
 }
@@ -112,16 +117,13 @@ func (s *State) Fraction() float64 {
 	return min(1, max(0, float64(s.Done)/float64(s.Total)))
 }
 
-// Rate returns the recent steps per second, without compilation. It is 0 if unknown, as in the first steps and in a burst.
+// Rate returns the recent steps per second, without compilation. It is 0 if unknown, as in the first steps, in a burst and when a phase has begun.
 func (s *State) Rate() float64 {
 	if s.pace.interrupted {
 		return 0
 	}
 	return s.pace.rate()
 }
-
-// Elapsed returns the time from the opening of the bar to the last Set, Phase or Tick.
-func (s *State) Elapsed() time.Duration { return s.now.Sub(s.opened) }
 
 // Left returns the time that the remaining steps take at the present rate, including the time between steps. It is 0 if unknown.
 func (s *State) Left() time.Duration {
@@ -145,7 +147,7 @@ func (s *State) Summary() string {
 	if rate := s.Rate(); rate > 0 {
 		parts = append(parts, rateText(rate))
 	}
-	spent := durationText(s.Elapsed())
+	spent := durationText(s.now.Sub(s.opened)) // To the last Set, Phase or Tick.
 	if left := s.Left(); left > 0 {
 		spent += ", " + durationText(left) + " left"
 	}
@@ -250,12 +252,6 @@ func (p *pace) shift(steps int) {
 	}
 }
 
-// interrupt records that a phase begins. compiles tells whether it is compilation.
-func (p *pace) interrupt(compiles bool) {
-	p.interrupted = true
-	p.compiled = p.compiled || compiles
-}
-
 // rate returns the steps per second, or 0 if it is unknown.
 func (p *pace) rate() float64 {
 	if len(p.samples) < minSamples {
@@ -280,4 +276,124 @@ func (p *pace) perStep() float64 {
 		return (p.clock + p.between).Seconds() / float64(p.steps)
 	}
 	return 1/rate + p.between.Seconds()/float64(p.steps)
+}
+
+// How often a bar draws: on a terminal, where it overwrites itself, and into a log, where each line stays.
+const (
+	redrawEvery = 200 * time.Millisecond
+	tickEvery   = time.Second
+	logEvery    = 30 * time.Second
+)
+
+// New returns a bar that draws on w. On a terminal it is one line that overwrites itself. Elsewhere it prints a line every half a minute and
+// one at the end.
+func New(w io.Writer, title string, total int) Bar {
+	b := newTerminal(w, IsTerminal(w), title, total, time.Now)
+	go b.tick()
+	return b
+}
+
+// Draw returns a bar that is drawn by a function: at first, on progress at most once per redraw, and once a second without progress, so that its clock advances.
+func Draw(title string, total int, redraw time.Duration, draw func(*State)) Bar {
+	b := newBar(title, total, time.Now, redraw, tickEvery, draw)
+	b.draw(time.Now())
+	go b.tick()
+	return b
+}
+
+// bar draws a state.
+type bar struct {
+	redraw, idle time.Duration // The least time between two drawings, with progress and without.
+	drawState    func(*State)
+	end          func() // Ends the drawings.
+	clock        func() time.Time
+
+	mu     sync.Mutex
+	state  *State
+	drawn  time.Time
+	stale  bool // The state has changed since.
+	closed bool
+}
+
+func newBar(title string, total int, clock func() time.Time, redraw, idle time.Duration, draw func(*State)) *bar {
+	now := clock()
+	return &bar{redraw: redraw, idle: idle, drawState: draw, end: func() {}, clock: clock, state: NewState(title, total, now), drawn: now}
+}
+
+func newTerminal(w io.Writer, inPlace bool, title string, total int, clock func() time.Time) *bar {
+	if !inPlace {
+		return newBar(title, total, clock, logEvery, logEvery, func(s *State) { fmt.Fprintf(w, "%s  %s\n", s.Title, s.Summary()) })
+	}
+	b := newBar(title, total, clock, redrawEvery, tickEvery, func(s *State) {
+		const width = 20
+		full := int(s.Fraction() * width)
+		// A line longer than the window must be cut, not wrapped, or the next one appears below it. ?7l switches wrapping off, ?7h on.
+		fmt.Fprintf(w, "\r\x1b[?7l%s %s%s %s\x1b[K\x1b[?7h", s.Title, strings.Repeat("█", full), strings.Repeat("░", width-full), s.Summary())
+	})
+	b.end = func() { fmt.Fprintln(w) }
+	b.draw(b.drawn)
+	return b
+}
+
+// tick redraws the bar during long steps.
+func (b *bar) tick() {
+	for closed := false; !closed; {
+		time.Sleep(tickEvery)
+		closed = !b.change(b.idle, func(time.Time) {})
+	}
+}
+
+// change changes the state and draws it if enough time has passed since the last drawing. It returns false if the bar is closed.
+func (b *bar) change(every time.Duration, to func(now time.Time)) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return false
+	}
+	now := b.clock()
+	if to(now); now.Sub(b.drawn) >= every {
+		b.draw(now)
+	}
+	return true
+}
+
+func (b *bar) draw(now time.Time) {
+	b.drawn, b.stale = now, false
+	b.state.Tick(now)
+	b.drawState(b.state)
+}
+
+func (b *bar) Set(done int, note string) {
+	b.change(b.redraw, func(now time.Time) {
+		b.state.Set(done, note, now)
+		b.stale = true
+	})
+}
+
+func (b *bar) Phase(name string) {
+	b.change(b.redraw, func(now time.Time) { b.state.Phase(name, now) })
+}
+
+func (b *bar) Resumed(steps int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.state.Resumed(steps)
+}
+
+func (b *bar) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return
+	}
+	if b.closed = true; b.stale {
+		b.draw(b.clock())
+	}
+	b.end()
+}
+
+// IsTerminal reports whether w is a terminal on which a line can overwrite itself.
+func IsTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(file.Fd()))
 }

@@ -219,11 +219,6 @@ func Between[N int | float64](name string, value, low, high N) error {
 	return allowed{intervals: []interval{{low: float64(low), high: float64(high)}}}.number(name, float64(value))
 }
 
-// Above returns an error that names a setting, unless 0 < value ≤ high.
-func Above(name string, value, high float64) error {
-	return allowed{intervals: []interval{{high: high, openLow: true}}}.number(name, value)
-}
-
 // Fit returns an error if the product of factors, the bytes of an array, exceeds most. what names the settings behind it with their values.
 func Fit(most int, what string, factors ...int) error {
 	bytes := 1.0

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/train"
@@ -23,14 +24,17 @@ type Cells[C comparable, D study.Data] struct {
 	Record func(r *study.Run[C, D], t *Trainer) error
 }
 
-// Steps, Shares and NewWorker are as in a [study.Spec].
-func (c Cells[C, D]) Steps(_ D, cell study.Cell[C]) int { return c.Stage(cell).Steps() }
-
-// FLOPs is as in a [study.Spec].
-func (c Cells[C, D]) FLOPs(cell study.Cell[C]) float64 { return c.Stage(cell).FLOPs() }
-
-// Shares names the cells that share a compiled step.
-func (c Cells[C, D]) Shares(cell study.Cell[C]) string { return c.Stage(cell).Name }
+// Spec fills in what the stages of a study's cells say: how long a cell trains, which cells share a compiled step, and the worker. Each seed has its own data.
+func (c Cells[C, D]) Spec(s study.Spec[C, D]) study.Spec[C, D] {
+	s.Steps = func(_ D, cell study.Cell[C]) int { return c.Stage(cell).Steps() }
+	s.FLOPs = func(cell study.Cell[C]) float64 { return c.Stage(cell).FLOPs() }
+	s.Shares = func(cell study.Cell[C]) string { return c.Stage(cell).Name }
+	s.BySeed = study.EachSeed
+	if s.NewWorker == nil {
+		s.NewWorker = c.NewWorker
+	}
+	return s
+}
 
 // NewWorker compiles the stage of a cell.
 func (c Cells[C, D]) NewWorker(r *study.Run[C, D]) (study.Worker[C, D], error) {
@@ -142,12 +146,16 @@ func Train[C comparable, D study.Data](r *study.Run[C, D], t *Trainer, s Stage, 
 	return loop.Clean()
 }
 
-// Measured measures the encoder of a row and adds to its numbers the curve of the stage that trained it and details of its end. dir is the folder of that stage, or
-// empty for a start.
-func Measured[C comparable, D study.Data](r *study.Run[C, D], row, dir string, measure func() ([]study.Number, error)) ([]study.Number, error) {
+// Measured measures the encoder of a row, unless its numbers are recorded, and adds to them the curve of the stage that trained it and details of its end. dir is the
+// folder of that stage, or empty for a start.
+func Measured[C comparable, D study.Data](
+	r *study.Run[C, D], row, dir string, frozen *evaluation.FeatureExtractor, measure func(*evaluation.Encoder) ([]study.Number, error),
+) (numbers []study.Number, err error) {
+	if !r.Wants(row) {
+		return nil, nil
+	}
 	r.Say("measuring %s", row)
-	numbers, err := measure()
-	if err != nil {
+	if numbers, err = measure(&evaluation.Encoder{FeatureExtractor: frozen, Seed: uint64(r.Cell.Seed)}); err != nil {
 		return nil, err
 	}
 	curve, details := "", map[string]float64{}

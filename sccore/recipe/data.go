@@ -67,7 +67,7 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 	}
 	switch {
 	case o.Profile == study.Real:
-		d, err = annotated(o, config, seed, start)
+		d, err = OpenAnnotated(o, config.Recall, config.Second.ImageSize, config.Shares, seed, start)
 	case o.Data == "":
 		d = drawn(config, seed, start)
 	default:
@@ -95,19 +95,19 @@ func drawn(config Config, seed int, start string) Data {
 	return d
 }
 
-// annotated opens a seed's share of PASCAL VOC's training images, each an object and a scene, and what measures recall. Their labels train nothing: they measure
-// correspondences and spreads.
-func annotated(o study.Options, config Config, seed int, start string) (d Data, err error) {
-	opened, err := Annotated(evaluation.Source{Dir: o.Data, Dataset: "voc2012", Classes: config.Recall.Classes}, "recall.classes", datasets.Train)
+// OpenAnnotated opens a seed's share of PASCAL VOC's training images, in canvases of size×size pixels, each an object and a scene, and what measures recall. Their
+// labels measure correspondences and spreads. start identifies what the training starts from.
+func OpenAnnotated(o study.Options, c Recall, size, shares, seed int, start string) (d Data, err error) {
+	opened, err := Annotated(evaluation.Source{Dir: o.Data, Dataset: "voc2012", Classes: c.Classes}, "recall.classes", datasets.Train)
 	if err != nil {
 		return d, err
 	}
-	shares := o.SharesOf(opened.Name, opened.Train.Len(), "images", config.Shares)
-	d, err = OpenRecall(o, config.Recall, seed, config.Shares, study.IdentityOfShares(opened.ID, shares)+start)
-	if err != nil {
+	cut := o.SharesOf(opened.Name, opened.Train.Len(), "images", shares)
+	d = Data{title: Images, identity: study.IdentityOfShares(opened.ID, cut) + start, skipped: []string{}}
+	if err := d.openRecall(o, c, seed, shares); err != nil {
 		return d, err
 	}
-	scenes, err := opened.Train.Share(seed, shares).AnnotatedScenes(config.Second.ImageSize)
+	scenes, err := opened.Train.Share(seed, cut).AnnotatedScenes(size)
 	if err == nil {
 		d.Train = sccore.Data{Objects: scenes, Labels: scenes.Labels, Background: scenes.Background()}
 	}

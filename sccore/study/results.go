@@ -3,7 +3,6 @@ package study
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -249,17 +248,10 @@ func (r Results) Details(row, column, name string) (values []float64) {
 // Differences returns, for each seed with records of all the rows, the value of one row minus the best value of the others. Differences are paired by
 // seed because runs with the same seed start alike.
 func (r Results) Differences(column, row string, others ...string) (differences []float64) {
-seeds:
 	for _, record := range r.Of(row, column) {
-		best := math.Inf(-1)
-		for _, other := range others {
-			before, ok := r.OfSeed(other, column, record.Seed)
-			if !ok {
-				continue seeds
-			}
-			best = max(best, before.Value)
+		if value, ok := r.quantity(figures.Quantity{Row: row, MinusRow: strings.Join(others, " & ")}, column, record.Seed); ok {
+			differences = append(differences, value)
 		}
-		differences = append(differences, record.Value-best)
 	}
 	return differences
 }

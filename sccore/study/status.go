@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/semcon/semcon/internal/filelock"
+	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/train"
 )
 
@@ -63,7 +64,7 @@ func (s Spec[C, D]) Status(o Options) ([]CellStatus, error) {
 		cells, all = append(cells, t.Cell), append(all, status)
 	}
 	for i, t := range tasks {
-		if len(t.numbers) == 0 && s.unneeded(t.Cell, cells, all) {
+		if len(t.numbers) == 0 && s.unneeded(t.Cell, cells, func(j int) bool { return all[j].State == Done }) {
 			all[i] = CellStatus{Name: t.name, State: Done}
 		}
 	}
@@ -84,21 +85,15 @@ func (s Spec[C, D]) Recorded(o Options) (done, all int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	type run struct{ cell, hash string }
-	recorded := map[run]bool{}
+	recorded := map[[2]string]bool{} // By name and hash.
 	for _, r := range records {
 		if r.Profile == o.Profile {
-			recorded[run{r.Cell, r.ConfigHash}] = true
+			recorded[[2]string{r.Cell, r.ConfigHash}] = true
 		}
 	}
-	statuses := make([]CellStatus, len(cells))
+	is := func(i int) bool { return recorded[[2]string{cells[i].Name(), cells[i].Hash()}] }
 	for i, cell := range cells {
-		if statuses[i].State = ToDo; recorded[run{cell.Name(), cell.Hash()}] {
-			statuses[i].State = Done
-		}
-	}
-	for i, cell := range cells {
-		if statuses[i].State == Done || s.unneeded(cell, cells, statuses) { // Cells without numbers have no records.
+		if is(i) || s.unneeded(cell, cells, is) { // Cells without numbers have no records.
 			done++
 		}
 	}
@@ -106,14 +101,13 @@ func (s Spec[C, D]) Recorded(o Options) (done, all int, err error) {
 }
 
 // unneeded reports whether a cell without numbers has done its part: there are cells that need it, and all of them are done.
-func (s Spec[C, D]) unneeded(cell Cell[C], cells []Cell[C], statuses []CellStatus) bool {
+func (s Spec[C, D]) unneeded(cell Cell[C], cells []Cell[C], done func(i int) bool) bool {
 	needed := false
 	for i, other := range cells {
-		if s.Needs == nil || !slices.ContainsFunc(s.Needs(other), func(n Cell[C]) bool { return n.Name() == cell.Name() }) {
-			continue
-		}
-		if needed = true; statuses[i].State != Done {
-			return false
+		if s.Needs != nil && slices.ContainsFunc(s.Needs(other), func(n Cell[C]) bool { return n.Name() == cell.Name() }) {
+			if needed = true; !done(i) {
+				return false
+			}
 		}
 	}
 	return needed
@@ -229,4 +223,70 @@ func mismatch(names, kinds, parts []string) string {
 		}
 	}
 	return "each part matches some run, but no run matches them all"
+}
+
+// progressFile is in the folder of a run that has begun and not finished. It says how far the run is, and is written anew every second while a process runs it.
+const progressFile = "progress.json"
+
+// silence is the age of progressFile from which on no process runs the run.
+const silence = 15 * time.Second
+
+// Live is how far a run is, as its process tells those that watch it.
+type Live struct {
+	Title   string `json:"title"`
+	Done    int    `json:"done"` // Steps.
+	Total   int    `json:"total"`
+	Summary string `json:"summary"`        // With the rate, the time left and the last losses; see [progress.State.Summary].
+	Call    string `json:"call,omitempty"` // The title and the summary of all cells that the process runs.
+	Process int    `json:"process"`
+	Memory  int64  `json:"memory"` // The most that the process has held, in bytes; 0 if unknown.
+}
+
+// MemoryNote is the memory as it stands behind the summary, empty if it is unknown.
+func (l Live) MemoryNote() string {
+	if l.Memory == 0 {
+		return ""
+	}
+	return fmt.Sprintf("  %.1f GiB", float64(l.Memory)/(1<<30))
+}
+
+// Watched returns a bar that keeps its state in the folder of a run, for [ReadFolder]. call, if not nil, is asked for the summary of all runs of the process. The run ends with a
+// call of end, with its error.
+func Watched(dir, title string, total int, call func() string) (bar progress.Bar, end func(error)) {
+	file := filepath.Join(dir, progressFile)
+	bar = progress.Draw(title, total, time.Second, func(s *progress.State) {
+		live := Live{Title: s.Title, Done: s.Done, Total: s.Total, Summary: s.Summary(), Process: os.Getpid(), Memory: peakMemory()}
+		if call != nil {
+			live.Call = call()
+		}
+		content, err := json.Marshal(live)
+		// Without a sync and without an error: it is for the next second only, and a full disk is reported by what matters.
+		if temp := filepath.Join(dir, ".writing-"+progressFile); err == nil && os.WriteFile(temp, content, 0o666) == nil {
+			_ = os.Rename(temp, file)
+		}
+	})
+	return bar, func(err error) {
+		if bar.Close(); err == nil {
+			_ = os.Remove(file)
+			return
+		}
+		ended := time.Now().Add(-silence)
+		_ = os.Chtimes(file, ended, ended)
+	}
+}
+
+// ReadFolder tells how far a run is from the files in its folder: a cell, or a training on photographs. It takes no lock, so that it keeps no run from
+// starting. The folder may be a copy, and another host may be writing it.
+func ReadFolder(dir string) (c CellStatus, err error) {
+	err = c.readFiles(dir)
+	switch {
+	case err != nil || c.State != Stopped:
+	case c.Live == nil && c.Step == 0:
+		c.State = Done
+	case c.Live != nil:
+		if info, failed := os.Stat(filepath.Join(dir, progressFile)); failed == nil && time.Since(info.ModTime()) < silence {
+			c.State = Running
+		}
+	}
+	return c, err
 }

@@ -33,6 +33,7 @@ type Info struct {
 type Cell[C any] struct {
 	Dataset string   // One of the names that Spec.Datasets lists.
 	Path    []string // The parts of the cell's name before the seed, such as dataset, method and row.
+	Row     string   // The row that its numbers are of, for experiments that ask for it; it is in no name.
 	Seed    int
 	Config  C
 }

@@ -13,8 +13,8 @@ import (
 
 // feed makes the batches of a run ahead. The zero value is ready.
 type feed struct {
-	ready  chan fed
-	cancel context.CancelFunc
+	ready  <-chan fed
+	stop   func()
 	seed   uint64
 	number int // Of the part that comes next.
 }
@@ -35,8 +35,10 @@ func (t *Trainer[M]) batch(ctx context.Context, number int) (Batch, error) {
 	f := &t.feed
 	if f.ready == nil || f.seed != t.at.Seed || f.number != number {
 		t.Rewind()
-		f.seed, f.number = t.at.Seed, number
-		t.startFeed(ctx)
+		// What is read ahead belongs to the run, not to this call, so it outlives ctx.
+		running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		ready, stop := ahead(t.placed(t.task.Batches(running, t.at.Seed, number)))
+		t.feed = feed{ready, func() { cancel(); stop() }, t.at.Seed, number}
 	}
 	select {
 	case next := <-f.ready:
@@ -50,76 +52,18 @@ func (t *Trainer[M]) batch(ctx context.Context, number int) (Batch, error) {
 	}
 }
 
-func (t *Trainer[M]) startFeed(ctx context.Context) {
-	// What is read ahead belongs to the run, not to this call, so it outlives ctx.
-	ctx, t.feed.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	ready, seed, number := make(chan fed), t.feed.seed, t.feed.number
-	t.feed.ready = ready
-	go func() {
-		defer close(ready)
-		err := panics.Catch(func() error {
-			for batch, err := range readAhead(t.task.Batches(ctx, seed, number)) {
-				if err == nil {
-					if err = t.upload(batch.Inputs); err != nil {
-						Free(batch.Inputs)
-						batch = Batch{}
-					}
-				}
-				select {
-				case ready <- fed{batch, err}:
-				case <-ctx.Done():
-					Free(batch.Inputs)
-					return nil
-				}
-				if err != nil {
-					return nil
-				}
-			}
-			return io.ErrUnexpectedEOF
-		})
-		if err != nil {
-			select {
-			case ready <- fed{err: err}:
-			case <-ctx.Done():
-			}
-		}
-	}()
-}
-
-// readAhead makes the next batch while the one before is in use. It waits at its end until none is made any more, and frees what nobody takes.
-func readAhead(batches iter.Seq2[Batch, error]) iter.Seq2[Batch, error] {
+// placed moves batches to the devices while it makes those that follow.
+func (t *Trainer[M]) placed(batches iter.Seq2[Batch, error]) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
-		ready, stop := make(chan fed), make(chan struct{})
-		offer := func(next fed) (taken bool) {
-			select {
-			case ready <- next:
-				return true
-			case <-stop:
-				Free(next.batch.Inputs)
-				return false
-			}
-		}
-		go func() {
-			defer close(ready)
-			err := panics.Catch(func() error {
-				for batch, err := range batches {
-					if !offer(fed{batch, err}) {
-						break
-					}
-				}
-				return nil
-			})
-			if err != nil {
-				offer(fed{err: err})
-			}
-		}()
-		defer func() {
-			close(stop)
-			for next := range ready { // Until it is closed.
-				Free(next.batch.Inputs)
-			}
-		}()
+		ready, stop := ahead(batches)
+		defer stop()
 		for next := range ready {
+			if next.err == nil {
+				if next.err = t.upload(next.batch.Inputs); next.err != nil {
+					Free(next.batch.Inputs)
+					next.batch = Batch{}
+				}
+			}
 			if !yield(next.batch, next.err) {
 				return
 			}
@@ -127,14 +71,44 @@ func readAhead(batches iter.Seq2[Batch, error]) iter.Seq2[Batch, error] {
 	}
 }
 
+// ahead makes the next batch while the one before is in use. After the last comes an error. stop waits until none is made any more, and frees what nobody takes.
+func ahead(batches iter.Seq2[Batch, error]) (ready <-chan fed, stop func()) {
+	made, stopped := make(chan fed), make(chan struct{})
+	offer := func(next fed) (taken bool) {
+		select {
+		case made <- next:
+			return true
+		case <-stopped:
+			Free(next.batch.Inputs)
+			return false
+		}
+	}
+	go func() {
+		defer close(made)
+		err := panics.Catch(func() error {
+			for batch, err := range batches {
+				if !offer(fed{batch, err}) || err != nil {
+					return nil
+				}
+			}
+			return io.ErrUnexpectedEOF
+		})
+		if err != nil {
+			offer(fed{err: err})
+		}
+	}()
+	return made, func() {
+		close(stopped)
+		for next := range made { // Until it is closed.
+			Free(next.batch.Inputs)
+		}
+	}
+}
+
 // Rewind stops making batches ahead, and waits until none is made any more. The next step starts again. Call it before what batches depend on changes.
 func (t *Trainer[M]) Rewind() {
-	if t.feed.cancel == nil {
-		return
-	}
-	t.feed.cancel()
-	for next := range t.feed.ready { // Until it is closed.
-		Free(next.batch.Inputs)
+	if t.feed.stop != nil {
+		t.feed.stop()
 	}
 	t.feed = feed{}
 }

@@ -77,7 +77,7 @@ type Phase string
 const (
 	Compiling  Phase = "compiling" // Until the end of the first step, which takes longer than the others.
 	Training   Phase = "training"
-	Evaluating Phase = "evaluating"
+	Evaluating Phase = "measuring"
 )
 
 // Names of checkpoints. Earlier versions kept a single one, without a number.

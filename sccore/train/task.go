@@ -10,12 +10,15 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gomlx/compute/shapes"
-	"github.com/gomlx/gomlx/core/graph"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/backend"
 )
 
 // Task is what a [Trainer] trains. M is what a step reports. The fields from Parts on may be left out.
@@ -30,9 +33,9 @@ type Task[M any] struct {
 	// Schedule returns the numbers that change from step to step, such as the learning rate: always as many. They are the last input of Loss.
 	Schedule func(step int) []float32
 	// Loss builds the graph of the loss and of what a step reports of one part of a batch. It may panic.
-	Loss func(scope *model.Scope, inputs []*graph.Node) (loss *graph.Node, reports []Report[M])
+	Loss func(scope *model.Scope, inputs []*Node) (loss *Node, reports []Report[M])
 	// Update builds the graph of the optimizer's step, and of what follows it, such as the moving average of a teacher.
-	Update func(scope *model.Scope, variables []*model.Variable, gradients []*graph.Node, schedule *graph.Node) []Report[M]
+	Update func(scope *model.Scope, variables []*model.Variable, gradients []*Node, schedule *Node) []Report[M]
 
 	// Parts are the equal parts that a batch is computed in, one after the other, for a batch that does not fit in memory; 0 for 1. Their gradients are averaged.
 	Parts int
@@ -65,8 +68,8 @@ type Input struct {
 }
 
 // ByName returns the nodes of inputs by name. Further nodes, such as the schedule, have none.
-func ByName(inputs []Input, nodes []*graph.Node) map[string]*graph.Node {
-	named := map[string]*graph.Node{}
+func ByName(inputs []Input, nodes []*Node) map[string]*Node {
+	named := map[string]*Node{}
 	for i, input := range inputs {
 		named[input.Name] = nodes[i]
 	}
@@ -112,14 +115,14 @@ type At struct {
 // Report is a value of a step's graph and what reads it.
 type Report[M any] struct {
 	Name string
-	Node *graph.Node
+	Node *Node
 	// Read adds the value to the metrics of the step, which start at zero. It says how the value shows that the run has diverged, such as "loss is NaN"; it
 	// returns "" if it does not.
 	Read func(metrics *M, at At, value *tensors.Tensor) (diverged string)
 }
 
 // Mean reports a scalar, the mean over the parts of a batch. A value that is not finite means that the run has diverged.
-func Mean[M any](name string, scalar *graph.Node, field func(metrics *M) *float64) Report[M] {
+func Mean[M any](name string, scalar *Node, field func(metrics *M) *float64) Report[M] {
 	return Report[M]{name, scalar, func(metrics *M, at At, value *tensors.Tensor) string {
 		x := float64(tensors.ToScalar[float32](value))
 		*field(metrics) += x / float64(at.Parts)
@@ -154,4 +157,124 @@ type Usage struct {
 // Since returns the usage after an earlier one. Compiling stays: it is done once for all runs.
 func (u Usage) Since(before Usage) Usage {
 	return Usage{u.Compiling, u.Steps - before.Steps, u.Stepping - before.Stepping, u.Waiting - before.Waiting}
+}
+
+// Initialize sets every variable of a store to its initial value, drawn from the seed. The pure-Go engine draws, whatever the device, so that a seed
+// gives the same values on every backend. Variables below the scopes named zeros are set to 0 without a draw: they are copies of others, and graphs
+// built on them later may give them initializers of their own.
+func Initialize(store *model.Store, seed uint64, zeros ...string) error {
+	for variable := range store.IterVariables() {
+		if err := variable.Reset(); err != nil {
+			return err
+		}
+		for _, scope := range zeros {
+			if strings.HasPrefix(variable.Path(), scope+model.ScopeSeparator) {
+				if err := variable.SetValue(tensors.FromShape(variable.Shape())); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if err := store.SetRNGStateFromSeed(int64(seed)); err != nil {
+		return err
+	}
+	host, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		return err
+	}
+	defer host.Finalize()
+	if err := try(func() error { return store.InitializeVariables(host, nil) }); err != nil {
+		return err
+	}
+	for variable := range store.IterVariables() {
+		value, err := variable.Value()
+		if err == nil {
+			err = value.ToLocal()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CopyScope copies the variables below one scope to those below another.
+func CopyScope(store *model.Store, from, to string) error {
+	for variable := range store.Scope(to).IterVariables() {
+		value, err := store.GetVariable(from + variable.Path()[len(to):]).Value()
+		if err == nil {
+			value, err = value.LocalClone()
+		}
+		if err == nil {
+			err = variable.SetValue(value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Learnt lists the trainable variables below a scope, or all of them if its name is empty. Other variables do not learn, whatever made them.
+func Learnt(scope *model.Scope, name string) (variables []*model.Variable) {
+	below := model.JoinPath(scope.Scope(), name)
+	for variable := range scope.IterVariables() {
+		switch {
+		case !variable.Trainable:
+		case name == "" || strings.HasPrefix(variable.Path(), below+model.ScopeSeparator):
+			variables = append(variables, variable)
+		default:
+			variable.SetTrainable(false)
+		}
+	}
+	return variables
+}
+
+// Gradients returns the gradients of a loss by the variables that [Learnt] lists.
+func Gradients(scope *model.Scope, loss *Node, name string) (variables []*model.Variable, gradients []*Node) {
+	variables = Learnt(scope, name)
+	var values []*Node
+	for _, variable := range variables {
+		values = append(values, variable.NodeValue(loss))
+	}
+	return variables, Gradient(loss, values...)
+}
+
+// UpdateEMA updates the exponential moving average of a branch's weights, θ_t ← β·θ_t + (1 − β)·θ_o, for every trainable variable below online and
+// its namesake below target. β is a scalar in [0, 1]; 0 copies, as at the start of a run.
+//
+// Target variables are created as needed and never trained. Variables that are not trainable, such as running statistics, are not averaged. In a step
+// that also updates the online branch, call it afterwards: it uses the online branch's new values, as DINO does.
+func UpdateEMA(online, target *model.Scope, beta *Node) {
+	g := beta.Graph()
+	for variable := range online.IterVariables() {
+		if !variable.Trainable {
+			continue
+		}
+		path := target.Scope() + variable.Path()[len(online.Scope()):]
+		follower := target.Store().VariableWithShape(path, variable.Shape(), Zeros).SetTrainable(false)
+		rate := ConvertDType(beta, variable.DType())
+		follower.SetNodeValue(Add(Mul(rate, follower.NodeValue(g)), Mul(OneMinus(rate), StopGradient(variable.NodeValue(g)))))
+	}
+}
+
+// inPlace makes the new values of variables take the memory of the old ones, so that a step holds weights and optimizer state once and copies
+// neither. It also counts the graph's FLOP. [model.Exec] gives the old values away and puts the new ones before a graph's own results, in the store's order.
+func inPlace(flop *float64, graph func(scope *model.Scope, inputs []*Node) []*Node) func(scope *model.Scope, inputs []*Node) []*Node {
+	return func(scope *model.Scope, inputs []*Node) []*Node {
+		results := graph(scope, inputs)
+		g, changed, roots := results[0].Graph(), 0, slices.Clone(results)
+		for variable := range scope.Store().IterVariables() {
+			if !variable.ChangedInGraph(g) {
+				continue
+			}
+			roots = append(roots, variable.NodeValue(g))
+			if parameter := g.GetParameterByName(variable.Path()); parameter != nil {
+				backend.Alias(InternalBackendOutputs(parameter)[0], changed)
+			}
+			changed++
+		}
+		*flop = Products(roots...)
+		return results
+	}
 }

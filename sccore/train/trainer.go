@@ -257,10 +257,7 @@ func (t *Trainer[M]) Products() float64 { return float64(t.parts)*t.flop[0] + t.
 func (t *Trainer[M]) Read(ctx context.Context, most int, within time.Duration) (parts int, err error) {
 	t.Rewind() // Or batches would also be made ahead of the next step.
 	began := time.Now()
-	for batch, err := range readAhead(t.task.Batches(ctx, t.at.Seed, t.at.Done*t.parts)) {
-		if err == nil {
-			err = t.upload(batch.Inputs)
-		}
+	for batch, err := range t.placed(t.task.Batches(ctx, t.at.Seed, t.at.Done*t.parts)) {
 		Free(batch.Inputs)
 		if err != nil {
 			return parts, err

@@ -148,7 +148,7 @@ func TestAblationOfOneBlock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		earlier := slices.ContainsFunc(all, func(c study.Cell[maintable.Config]) bool { return rowOf(c) == "8" })
+		earlier := slices.ContainsFunc(all, func(c study.Cell[maintable.Config]) bool { return c.Row == "8" })
 		if len(all) != want || earlier != (want == 2+11) {
 			t.Errorf("%s: %d cells, with line 8: %t", encoder, len(all), earlier)
 		}
@@ -285,7 +285,7 @@ func TestRecordsHaveWhatTheirLineRanWith(t *testing.T) {
 		if _, line := lineOf(c); line != derived || !line && ran != c.Config {
 			t.Errorf("%s: a configuration of its own: %t", c.Name(), derived)
 		}
-		concentrations[rowOf(c)] = ran.Second.Lambdas.PatchConcentration
+		concentrations[c.Row] = ran.Second.Lambdas.PatchConcentration
 		var config maintable.Config
 		r := study.Record{Config: study.EncodeConfig(ran), Shared: study.EncodeConfig(c.Config)}
 		if err := r.DecodeConfig(&config); err != nil || config != c.Config {

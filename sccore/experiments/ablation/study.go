@@ -11,6 +11,7 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/study"
@@ -24,7 +25,9 @@ var cellNames = map[string]string{recipe.RowRandom: "random", recipe.RowAlignmen
 
 // newCell returns the cell of a row, which is the number of a line or a row of the experiment pretrain.
 func newCell(dataset, row string, seed int, config maintable.Config) study.Cell[maintable.Config] {
-	return maintable.NewCell(dataset, seed, config, cmp.Or(cellNames[row], "line"+row))
+	cell := maintable.NewCell(dataset, seed, config, cmp.Or(cellNames[row], "line"+row))
+	cell.Row = row
+	return cell
 }
 
 // The line with the filter, and its encoder read with the filter left out.
@@ -33,20 +36,9 @@ const (
 	beforeRow   = "7, before the filter"
 )
 
-// rowOf returns the row of a cell, which is the number of a line or a row of the experiment pretrain.
-func rowOf(c study.Cell[maintable.Config]) string {
-	name := c.Path[len(c.Path)-1]
-	for row, other := range cellNames {
-		if name == other {
-			return row
-		}
-	}
-	return name[len("line"):]
-}
-
 // lineOf returns the line of a cell; ok is false for the other cells.
 func lineOf(c study.Cell[maintable.Config]) (line sccore.Ablation, ok bool) {
-	number, err := strconv.Atoi(rowOf(c))
+	number, err := strconv.Atoi(c.Row)
 	if err != nil {
 		return line, false
 	}
@@ -98,14 +90,14 @@ func needs(c study.Cell[maintable.Config]) []study.Cell[maintable.Config] {
 func folder(d maintable.Data, c study.Cell[maintable.Config]) string {
 	trained := recipe.Config{First: c.Config.First, Second: c.Config.Second, Images: c.Config.Images}
 	name := stageOf(c).Name
-	if rowOf(c) == recipe.RowRandom {
+	if c.Row == recipe.RowRandom {
 		name = "random"
 	}
 	return filepath.Join("cells", fmt.Sprintf("seed%d-%s", c.Seed, study.Hash(study.EncodeConfig(trained), []byte(d.Identity()))), name)
 }
 
 // Study is the experiment.
-var Study = maintable.Spec(study.Spec[maintable.Config, maintable.Data]{
+var Study = training.Spec(maintable.Spec(study.Spec[maintable.Config, maintable.Data]{
 	Info: study.Info{
 		Name:       Name,
 		Title:      "What does each part of the method contribute for images, and what for patches?",
@@ -126,18 +118,14 @@ var Study = maintable.Spec(study.Spec[maintable.Config, maintable.Data]{
 		return maintable.Open(o, cells[0].Config, cells[0].Seed)
 	},
 	Numbers: func(d maintable.Data, c study.Cell[maintable.Config]) []study.Number {
-		numbers := d.Numbers(rowOf(c))
-		if rowOf(c) == filteredRow {
+		numbers := d.Numbers(c.Row)
+		if c.Row == filteredRow {
 			numbers = append(numbers, d.Numbers(beforeRow)...)
 		}
 		return numbers
 	},
-	Steps:     training.Steps,
-	FLOPs:     training.FLOPs,
-	NewWorker: training.NewWorker,
-	Shares:    training.Shares,
-	Needs:     needs,
-	Folder:    folder,
+	Needs:  needs,
+	Folder: folder,
 	Ran: func(c study.Cell[maintable.Config]) (ran maintable.Config, derived bool) {
 		ran = c.Config
 		if _, derived = lineOf(c); derived {
@@ -153,4 +141,63 @@ var Study = maintable.Spec(study.Spec[maintable.Config, maintable.Data]{
 	Tables:  study.ByKind(tables),
 	Figures: drawn,
 	Random:  recipe.RowRandom,
-})
+}))
+
+// run is a running cell.
+type run = study.Run[maintable.Config, maintable.Data]
+
+// training is how cells train.
+var training = recipe.Cells[maintable.Config, maintable.Data]{
+	Stage:  stageOf,
+	Base:   func(r *run) (recipe.Data, recipe.Config) { return r.Data.Data, r.Cell.Config.Config },
+	Record: record,
+}
+
+// stageOf returns the stage of a cell: a line, or what all lines of a seed begin from, or random weights.
+func stageOf(c study.Cell[maintable.Config]) recipe.Stage {
+	config := c.Config
+	s := recipe.Stage{Name: "first", Config: config.First, Neighbours: recipe.NeighboursFile}
+	if line, ok := lineOf(c); ok {
+		s = config.Stage(fmt.Sprintf("line%d", line.Line), line.Config(config.Second), filepath.Join("first", recipe.FinalFile))
+		if s.Config.Lambdas.ImageConcentration > 0 {
+			s.Neighbours = recipe.NeighboursFile
+		}
+	}
+	switch c.Row {
+	case recipe.RowRandom:
+		s.Untrained, s.Neighbours = true, ""
+	case recipe.RowInit: // This encoder has no filter, because the file has none.
+		s = config.Stage("init", config.Control(), "")
+		s.Neighbours, s.Untrained = recipe.NeighboursFile, true
+	}
+	return s
+}
+
+// record measures the online branch, and line 7 also with the filter left out, and records each column.
+func record(r *run, t *recipe.Trainer) error {
+	err := recordRow(r, r.Cell.Row, t.Frozen)
+	if err != nil || r.Cell.Row != filteredRow {
+		return err
+	}
+	before, err := t.Extractor(false)
+	if err != nil {
+		return err
+	}
+	defer before.Close()
+	return recordRow(r, beforeRow, before)
+}
+
+func recordRow(r *run, row string, frozen *evaluation.FeatureExtractor) error {
+	dir := r.Dir
+	if stageOf(r.Cell).Untrained {
+		dir = ""
+	}
+	numbers, err := recipe.Measured(r, row, dir, frozen, func(e *evaluation.Encoder) ([]study.Number, error) {
+		return r.Data.Measure(r.Context, e, r.Cell.Config)
+	})
+	for _, n := range numbers {
+		delete(n.Details, "within_classes") // The curve has them.
+		delete(n.Details, "between_classes")
+	}
+	return cmp.Or(err, r.Record(numbers...))
+}

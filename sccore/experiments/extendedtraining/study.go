@@ -132,9 +132,8 @@ func (c Config) check(profile study.Profile, read bool) error {
 	return nil
 }
 
-// baselineOf and rowOf are the parts of a cell's path: baseline/row, or images/baseline/row.
+// baselineOf is a part of a cell's path: baseline/row, or images/baseline/row.
 func baselineOf(c study.Cell[Config]) string { return c.Path[len(c.Path)-2] }
-func rowOf(c study.Cell[Config]) string      { return c.Path[len(c.Path)-1] }
 
 // cells lists the cells of a call: all arms of a baseline and a seed before the next baseline.
 func cells(o study.Options, dataset string) (cells []study.Cell[Config], err error) {
@@ -178,7 +177,7 @@ func cells(o study.Options, dataset string) (cells []study.Cell[Config], err err
 
 // needs returns the cell that an arm starts from.
 func needs(c study.Cell[Config]) []study.Cell[Config] {
-	if rowOf(c) == rowStart {
+	if c.Row == rowStart {
 		return nil
 	}
 	return []study.Cell[Config]{maintable.NewCell(c.Dataset, c.Seed, c.Config, baselineOf(c), rowStart)}
@@ -187,7 +186,7 @@ func needs(c study.Cell[Config]) []study.Cell[Config] {
 // steps is the number of steps that a cell trains.
 func steps(_ maintable.Data, c study.Cell[Config]) int {
 	switch {
-	case rowOf(c) != rowStart:
+	case c.Row != rowStart:
 		return c.Config.Own.Steps
 	case c.Config.Weights != "":
 		return 0
@@ -200,13 +199,13 @@ func folder(d maintable.Data, c study.Cell[Config]) string {
 	trained := Config{Start: c.Config.Start, Own: c.Config.Own, WeightsSHA256: c.Config.WeightsSHA256}
 	trained.First, trained.Second, trained.Images = c.Config.First, c.Config.Second, c.Config.Images
 	name := fmt.Sprintf("seed%d-%s", c.Seed, study.Hash(study.EncodeConfig(trained), []byte(d.Identity())))
-	return filepath.Join("cells", baselineOf(c), name, rowOf(c))
+	return filepath.Join("cells", baselineOf(c), name, c.Row)
 }
 
 // shares names the cells that share compiled steps.
 func shares(c study.Cell[Config]) string {
-	if row := rowOf(c); row == rowAlignment || row == rowMethod {
-		return row
+	if c.Row == rowAlignment || c.Row == rowMethod {
+		return c.Row
 	}
 	return baselineOf(c)
 }
@@ -242,7 +241,7 @@ var Study = maintable.Spec(study.Spec[Config, maintable.Data]{
 		return maintable.Open(o, cells[0].Config.Config, cells[0].Seed)
 	},
 	Numbers: func(d maintable.Data, c study.Cell[Config]) []study.Number {
-		numbers := d.Numbers(rowOf(c))
+		numbers := d.Numbers(c.Row)
 		for i := range numbers {
 			numbers[i].Column = columnOf(baselineOf(c), numbers[i].Column)
 		}

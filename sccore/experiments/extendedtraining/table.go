@@ -1,6 +1,9 @@
 package extendedtraining
 
 import (
+	"fmt"
+	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -9,6 +12,7 @@ import (
 	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/selfdistillation"
 	"github.com/semcon/semcon/sccore/study"
+	"gonum.org/v1/gonum/stat"
 )
 
 // The columns of the paper's two figures, without the baseline. The first has an FCN's mIoU on Cityscapes and COCOStuff-27, J&F on DAVIS and linear classification; the linear mIoU
@@ -96,4 +100,91 @@ func pooled(r study.Results, column, row, other string) []float64 {
 		return nil
 	}
 	return r.Quantity(figures.Quantity{Column: strings.Join(columns, " & "), Row: row, MinusRow: other})
+}
+
+// Curves plots what the evaluators measured along the training of the arms of a baseline, such as "dino", as gains over the initial model, means over seeds:
+// of k-NN classification and of linear segmentation, or of the effective rank of patch features for images without labels. A baseline without curves is an
+// error.
+func Curves(r study.Results, out, baseline string) (figures.CurvesRow, error) {
+	var all figures.CurvesRow
+	for _, value := range []struct{ name, title string }{
+		{"probe/miou", "gain in linear mIoU (points)"}, {"knn/accuracy", "gain in k-NN accuracy (points)"}, {"spread/rank", "gain in effective rank"},
+	} {
+		plot := figures.Curves{X: "step", Y: value.title}
+		for _, row := range rows[1:] {
+			gains, err := gainsAlong(r, out, baseline, row, value.name)
+			if err != nil {
+				return nil, err
+			}
+			if len(gains) == 0 {
+				continue
+			}
+			figures.AddPoint(&plot.Series, titles[row], 0, 0)
+			for _, step := range slices.Sorted(maps.Keys(gains)) {
+				figures.AddPoint(&plot.Series, titles[row], float64(step), stat.Mean(gains[step], nil))
+			}
+		}
+		if len(plot.Series) > 0 {
+			all = append(all, plot)
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no curves of %s are recorded in the %s profile", titles[baseline], r.Profile)
+	}
+	all[0].Title = titles[baseline]
+	return all, nil
+}
+
+// gainsAlong are the gains of a row by step, one per seed.
+func gainsAlong(r study.Results, out, baseline, row, value string) (map[int][]float64, error) {
+	gains := map[int][]float64{}
+	for _, record := range r.Of(row, columnOf(baseline, anyColumn(r, baseline))) {
+		start, ok := r.OfSeed(rowStart, record.Column, record.Seed)
+		if !ok {
+			continue
+		}
+		var curves [2][]anyPoint // Of the start and of the row.
+		for i, of := range []study.Record{start, record} {
+			path := filepath.Join(study.Folder(out, Name), filepath.FromSlash(of.Curve))
+			points, err := study.ReadCurve[anyPoint](path)
+			if err == nil && len(points) == 0 {
+				err = fmt.Errorf("%s: no points", path)
+			}
+			if err != nil {
+				return nil, err
+			}
+			curves[i] = points
+		}
+		first, ok := curves[0][len(curves[0])-1].Evaluated[value]
+		for _, p := range curves[1] {
+			if measured, has := p.Evaluated[value]; ok && has {
+				gains[p.Step] = append(gains[p.Step], measured-first)
+			}
+		}
+	}
+	return gains, nil
+}
+
+// anyColumn is one of the kinds of columns that a baseline has.
+func anyColumn(r study.Results, baseline string) string {
+	for _, kind := range ofFullFigure {
+		if slices.Contains(r.Columns(), columnOf(baseline, kind)) {
+			return kind
+		}
+	}
+	return maintable.ColumnMIoU
+}
+
+// drawn draws what the arms of each baseline gain along training, on real and on synthetic images.
+func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
+	for _, r := range results.Kinds() {
+		for _, baseline := range baselines(r) {
+			name := []string{"gains", baseline}
+			if r.Kind == figures.Real {
+				name = append(name, "images")
+			}
+			curves, err := Curves(r, from.Out, baseline)
+			all.Add(curves, err, "What longer training adds to "+titles[baseline]+", by arm, along training: gains over the initial model, means over seeds.", name...)
+		}
+	}
 }

@@ -1,12 +1,13 @@
 package extendedtraining
 
 import (
+	"cmp"
 	"path/filepath"
-	"strings"
 
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/selfdistillation"
@@ -24,7 +25,7 @@ type run = study.Run[Config, maintable.Data]
 var arms = recipe.Cells[Config, maintable.Data]{
 	Stage: func(c study.Cell[Config]) recipe.Stage {
 		s := recipe.Stage{Name: "alignment", Config: c.Config.First, After: filepath.Join(rowStart, encoderFile)}
-		if rowOf(c) == rowMethod {
+		if c.Row == rowMethod {
 			s.Name, s.Config = "method", c.Config.Second
 		}
 		if s.Config.Lambdas.ImageConcentration > 0 {
@@ -37,7 +38,7 @@ var arms = recipe.Cells[Config, maintable.Data]{
 }
 
 func newWorker(r *run) (study.Worker[Config, maintable.Data], error) {
-	if row := rowOf(r.Cell); row == rowAlignment || row == rowMethod {
+	if r.Cell.Row == rowAlignment || r.Cell.Row == rowMethod {
 		return arms.NewWorker(r)
 	}
 	r.Say("compiling")
@@ -84,50 +85,45 @@ func (w baseline) Close() {
 // Run trains and measures a baseline, or continues it from the teacher of the start, from which the other arms start, too. The start itself is that teacher. A full
 // checkpoint of the authors lets the baseline go on as they would: with both branches and the heads.
 func (w baseline) Run(r *run) error {
-	c, seed, t, row := r.Cell.Config, uint64(r.Cell.Seed), w.trainer, rowOf(r.Cell)
-	skip := func(image datasets.Skipped) { r.Skip(image.File, image.Reason) }
-	t.Skipped = skip
+	c, seed, t, start := r.Cell.Config, uint64(r.Cell.Seed), w.trainer, r.Cell.Row == rowStart
+	t.Skipped = func(image datasets.Skipped) { r.Skip(image.File, image.Reason) }
 	for _, frozen := range w.frozen {
-		frozen.Skipped = skip
+		frozen.Skipped = t.Skipped
 	}
-	config, branch, from := c.Own, sccore.Online, filepath.Join(filepath.Dir(r.Dir), rowStart, recipe.FinalFile)
+	config, branch, how := c.Own, sccore.Online, "online branch"
+	if start {
+		branch, how = sccore.Target, "target branch"
+	}
+	from := cmp.Or(c.Weights, filepath.Join(filepath.Dir(r.Dir), rowStart, recipe.FinalFile))
 	begin := func() error { return t.BeginFrom(from, seed) }
-	switch {
-	case row == rowStart && c.Weights != "":
-		branch, from = sccore.Target, c.Weights
-	case row == rowStart:
-		config, branch = c.Start, sccore.Target
-		begin = func() error { return t.Begin(seed) }
-	case c.Weights != "":
-		from = c.Weights
+	if start && c.Weights == "" {
+		config, begin = c.Start, func() error { return t.Begin(seed) }
 	}
-	if err := t.Configure(images(r.Data, row), config); err != nil {
+	if err := t.Configure(images(r.Data, r.Cell.Row), config); err != nil {
 		return err
 	}
-	frozen := w.frozen[branch]
-	how := map[sccore.Branch]string{sccore.Online: "online", sccore.Target: "target"}[branch] + " branch"
-	if row != rowStart && c.Weights != "" { // Also where the training resumes, so that records say it.
+	train := w.train
+	if c.Weights != "" { // Also where the training resumes, so that records say how it began.
 		if err := begin(); err != nil {
 			return err
 		}
-		if how += ", " + newHeads; t.Continued() {
-			how = strings.Replace(how, newHeads, "heads and both branches of the file", 1)
+		switch {
+		case start:
+			train = w.evaluate
+		case t.Continued():
+			how += ", heads and both branches of the file"
+		default:
+			how += ", " + newHeads
 		}
 	}
-	if row == rowStart && c.Weights != "" {
-		if err := begin(); err != nil {
-			return err
-		}
-		if err := w.evaluate(r, frozen); err != nil {
-			return err
-		}
-	} else if err := w.train(r, begin, frozen); err != nil {
+	frozen := w.frozen[branch]
+	if err := train(r, begin, frozen); err != nil {
 		return err
 	}
 	if err := t.SaveEncoder(filepath.Join(r.Dir, encoderFile), branch, map[string]string{"run": r.Cell.Name(), "config": string(study.EncodeConfig(c))}); err != nil {
 		return err
 	}
-	if row == rowStart && c.Second.Lambdas.ImageConcentration > 0 {
+	if start && c.Second.Lambdas.ImageConcentration > 0 {
 		r.Say("finding neighbours")
 		neighbours := r.Data.Neighbours(filepath.Join(r.Dir, recipe.NeighboursFile), r.Cell.Seed, c.Config.Config)
 		if _, err := neighbours.Find(r.Context, r.Backend(), frozen); err != nil {
@@ -158,7 +154,12 @@ func (w baseline) train(r *run, begin func() error, frozen *evaluation.FeatureEx
 		m.Evaluated = evaluated
 		curve = append(curve, m)
 		if watch := r.Options().Watch; watch != nil {
-			watch(r.Cell.Name(), points(curve))
+			var shown []sccore.StepMetrics
+			for _, p := range curve {
+				spread := &metrics.Spread{Rank: p.Evaluated["spread/rank"]}
+				shown = append(shown, sccore.StepMetrics{Step: p.Step, Total: p.Total, LearningRate: p.LearningRate, Evaluated: p.Evaluated, Patches: spread})
+			}
+			watch(r.Cell.Name(), recipe.Points(shown))
 		}
 		return study.WriteCurve(filepath.Join(r.Dir, recipe.CurveFile), curve)
 	}
@@ -169,7 +170,7 @@ func (w baseline) train(r *run, begin func() error, frozen *evaluation.FeatureEx
 }
 
 // evaluate writes the curve of a start that is not trained here: one point, at step 0.
-func (w baseline) evaluate(r *run, frozen *evaluation.FeatureExtractor) error {
+func (w baseline) evaluate(r *run, _ func() error, frozen *evaluation.FeatureExtractor) error {
 	start := selfdistillation.StepMetrics{Evaluated: map[string]float64{}}
 	for _, evaluator := range recipe.Evaluators(frozen, r.Data.Data, r.Cell.Config.Config.Config, r.Cell.Seed) {
 		values, err := evaluator.Evaluate(r.Context)
@@ -183,23 +184,12 @@ func (w baseline) evaluate(r *run, frozen *evaluation.FeatureExtractor) error {
 	return study.WriteCurve(filepath.Join(r.Dir, recipe.CurveFile), []selfdistillation.StepMetrics{start})
 }
 
-// points converts a curve for those who watch.
-func points(curve []selfdistillation.StepMetrics) (points []study.Point) {
-	for _, p := range curve {
-		points = append(points, study.Point{
-			Step: p.Step, Loss: p.Total, LearningRate: p.LearningRate, Evaluated: p.Evaluated != nil,
-			KNN: p.Evaluated["knn/accuracy"], MIoU: p.Evaluated["probe/miou"], EffectiveRank: p.Evaluated["spread/rank"],
-		})
-	}
-	return points
-}
-
 // newHeads is what records say of a baseline that begins with a file of an encoder.
 const newHeads = "new heads"
 
 // record measures an encoder and records its numbers. how says which one it is.
 func record(r *run, frozen *evaluation.FeatureExtractor, how string) error {
-	row, c := rowOf(r.Cell), r.Cell.Config
+	row, c := r.Cell.Row, r.Cell.Config
 	if !r.Wants(row) {
 		return nil
 	}

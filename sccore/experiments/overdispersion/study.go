@@ -8,16 +8,23 @@
 package overdispersion
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 
+	"github.com/semcon/semcon/analysis/dispersion"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/train"
+	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
 )
 
 // Name is the experiment's name.
@@ -29,11 +36,14 @@ const (
 	rowConcentration = "5" // With patch concentration.
 )
 
-// lines are the rows' lines of the ablation.
-var lines = map[string]sccore.Ablation{rowAlignment: sccore.Ablations[1], rowConcentration: sccore.Ablations[4]}
-
-// rowTitles are the names of rows in tables and figures.
-var rowTitles = map[string]string{rowAlignment: "patch alignment (line 2)", rowConcentration: "with concentration (line 5)"}
+// rows are the rows with their names in tables, in narrow panels of figures, and their lines of the ablation.
+var rows = []struct {
+	row, title, short string
+	line              sccore.Ablation
+}{
+	{rowAlignment, "patch alignment (line 2)", "alignment", sccore.Ablations[1]},
+	{rowConcentration, "with concentration (line 5)", "and concentration", sccore.Ablations[4]},
+}
 
 // columnContrast is the column of how much more similar patches of one class are than patches of two.
 const columnContrast = "contrast"
@@ -99,9 +109,9 @@ func config(o study.Options) (recipe.Config, error) {
 	if err := c.Configure(o, &c, photographs); err != nil {
 		return c, err
 	}
-	for _, row := range []string{rowAlignment, rowConcentration} {
-		if err := settings.Check(lines[row].Config(c.Second)); err != nil {
-			return c, fmt.Errorf("line %s: second.%w", row, err)
+	for _, row := range rows {
+		if err := settings.Check(row.line.Config(c.Second)); err != nil {
+			return c, fmt.Errorf("line %s: second.%w", row.row, err)
 		}
 	}
 	if c.Init != "" && !photographs {
@@ -119,26 +129,23 @@ func cells(o study.Options, dataset string) (cells []study.Cell[recipe.Config], 
 		return nil, err
 	}
 	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Real: 5, study.Full: 3}[o.Profile]) {
-		for _, name := range []string{start, "line" + rowAlignment, "line" + rowConcentration} {
-			if name == start && c.Init != "" {
-				continue
-			}
-			cells = append(cells, study.Cell[recipe.Config]{Dataset: dataset, Path: []string{name}, Seed: seed, Config: c})
+		if c.Init == "" {
+			cells = append(cells, startCell(dataset, seed, c))
+		}
+		for _, row := range rows {
+			cells = append(cells, study.Cell[recipe.Config]{Dataset: dataset, Path: []string{"line" + row.row}, Row: row.row, Seed: seed, Config: c})
 		}
 	}
 	return cells, nil
 }
 
-// rowOf returns the row of a cell, or start.
-func rowOf(c study.Cell[recipe.Config]) string {
-	if name := c.Path[0]; name != start {
-		return name[len("line"):]
-	}
-	return start
+// startCell is the cell that both lines of a seed begin from. It has no row.
+func startCell(dataset string, seed int, c recipe.Config) study.Cell[recipe.Config] {
+	return study.Cell[recipe.Config]{Dataset: dataset, Path: []string{start}, Seed: seed, Config: c}
 }
 
 // Study is the experiment.
-var Study = study.Spec[recipe.Config, recipe.Data]{
+var Study = training.Spec(study.Spec[recipe.Config, recipe.Data]{
 	Info: study.Info{
 		Name:       Name,
 		Title:      "Does aligning patches alone disperse their features as training goes on?",
@@ -172,33 +179,27 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 		}
 		return d, err
 	},
-	BySeed: study.EachSeed,
 	Numbers: func(_ recipe.Data, c study.Cell[recipe.Config]) (numbers []study.Number) {
-		if rowOf(c) == start {
-			return nil
-		}
 		for _, column := range columns(c.Config) {
-			numbers = append(numbers, study.Number{Row: rowOf(c), Column: column})
+			if c.Row != "" {
+				numbers = append(numbers, study.Number{Row: c.Row, Column: column})
+			}
 		}
 		return numbers
 	},
-	Steps:     training.Steps,
-	FLOPs:     training.FLOPs,
-	NewWorker: training.NewWorker,
-	Shares:    training.Shares,
 	Needs: func(c study.Cell[recipe.Config]) []study.Cell[recipe.Config] {
-		if rowOf(c) == start || c.Config.Init != "" {
+		if c.Row == "" || c.Config.Init != "" {
 			return nil
 		}
-		return []study.Cell[recipe.Config]{{Path: []string{start}, Seed: c.Seed, Config: c.Config}}
+		return []study.Cell[recipe.Config]{startCell("", c.Seed, c.Config)}
 	},
 	Folder: func(d recipe.Data, c study.Cell[recipe.Config]) string { // The cells of a seed share a folder.
 		return filepath.Join("cells", fmt.Sprintf("seed%d-%s", c.Seed, study.Hash(study.EncodeConfig(c.Config), []byte(d.Identity()))), c.Path[0])
 	},
 	Ran: func(c study.Cell[recipe.Config]) (ran recipe.Config, derived bool) {
 		ran = c.Config
-		if derived = rowOf(c) != start; derived {
-			ran.Second = training.Stage(c).Config
+		if derived = c.Row != ""; derived {
+			ran.Second = stage(c).Config
 		}
 		return ran, derived
 	},
@@ -212,4 +213,189 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 	AcrossColumns: true,
 	Tables:        tables,
 	Figures:       drawn,
+})
+
+// run is a running cell.
+type run = study.Run[recipe.Config, recipe.Data]
+
+// training is how cells train: the start without evaluations, and the lines from it.
+var training = recipe.Cells[recipe.Config, recipe.Data]{
+	Stage: stage,
+	Base: func(r *run) (recipe.Data, recipe.Config) {
+		c := r.Cell.Config
+		if r.Cell.Row == "" {
+			c.EvaluateEvery, c.GradientsEvery = 0, 0
+		}
+		return r.Data, c
+	},
+	Evaluators: func(r *run, t *recipe.Trainer) []train.Evaluator {
+		c, seed, d := r.Cell.Config, uint64(r.Cell.Seed), r.Data
+		encoder := &evaluation.Encoder{FeatureExtractor: t.Frozen, Seed: seed}
+		dispersed := train.Evaluator{Name: "dispersion", Every: c.EvaluateEvery, Evaluate: func(ctx context.Context) (map[string]float64, error) {
+			if d.Annotated[0] == nil {
+				encoded, err := evaluation.Encode(ctx, t.Frozen, d.Scenes[1].Images, c.Size, dispersedScenes, true)
+				return similarities(patchesOf(encoded, d.Scenes[1]), err)
+			}
+			sample := evaluation.PatchSample{Images: dispersedPhotographs, PerImage: 16, Size: cmp.Or(c.Recall.Size, c.Size)}
+			drawn, err := sample.Draw(ctx, t.Frozen, d.Annotated[1], seed)
+			return similarities(drawn.Dispersion(!segments(c)), err)
+		}}
+		switch {
+		case r.Cell.Row == "":
+			return nil
+		case d.Annotated[0] == nil:
+			return []train.Evaluator{dispersed}
+		case segments(c):
+			coco := evaluation.Data{Train: d.Annotated[0], Test: d.Annotated[1]}
+			return []train.Evaluator{evaluation.During(c.EvaluateEvery, "segmentation", segmentation(c), encoder, coco), dispersed}
+		}
+		recall := train.Evaluator{Name: "recall", Every: c.EvaluateEvery, Evaluate: func(ctx context.Context) (map[string]float64, error) {
+			numbers, err := d.MeasureRecall(ctx, encoder, c.Recall, c.Probe)
+			values := map[string]float64{}
+			for i, n := range numbers {
+				values[[]string{"linear", "k-NN", "foreground"}[i]] = n.Value
+			}
+			return values, err
+		}}
+		return []train.Evaluator{recall, dispersed}
+	},
+	Record: record,
+}
+
+// stage is what a cell trains: a line, or what both begin from.
+func stage(c study.Cell[recipe.Config]) recipe.Stage {
+	for _, row := range rows {
+		if c.Row == row.row {
+			return c.Config.Stage(c.Path[0], row.line.Config(c.Config.Second), filepath.Join(start, recipe.FinalFile))
+		}
+	}
+	return recipe.Stage{Name: start, Config: c.Config.First}
+}
+
+// segmentation is the linear segmentation of Tab. main, with no larger a batch than the training's.
+func segmentation(c recipe.Config) evaluation.Evaluation {
+	p := evaluation.DefaultSegmentationProbe()
+	p.Batch = min(p.Batch, c.Second.Batch)
+	return p
+}
+
+// record records what became of a line's encoder along its training.
+func record(r *run, _ *recipe.Trainer) error {
+	c := r.Cell.Config
+	if r.Cell.Row == "" {
+		return nil
+	}
+	points, err := study.ReadCurve[sccore.StepMetrics](filepath.Join(r.Dir, recipe.CurveFile))
+	if err != nil {
+		return err
+	}
+	images := cmp.Or(r.Data.Train.Scenes, r.Data.Train.Objects)
+	numbers, err := summary(points, float64(images.Len())/float64(c.Second.Batch), qualities(c))
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.Cell.Name(), err)
+	}
+	gate := map[string]float64{}
+	if err := recipe.AddGate(r.Dir, gate); err != nil {
+		return err
+	}
+	curve, err := r.Path(recipe.CurveFile)
+	protocol := "linear probe and k-NN of frozen features"
+	if segments(c) {
+		protocol = segmentation(c).Protocol()
+	}
+	for i := range numbers {
+		if numbers[i].Details == nil {
+			numbers[i].Details = gate
+		}
+		numbers[i].Row, numbers[i].Curve = r.Cell.Row, curve
+		numbers[i].Protocol += fmt.Sprintf("; %s every %d steps, online branch", protocol, c.EvaluateEvery)
+		if c.Recall.Size > 0 {
+			numbers[i].Data = r.Data.RecallNumbers("")[0].Data
+		}
+	}
+	return cmp.Or(err, r.Record(numbers...))
+}
+
+// summary makes the numbers of a training from its curve. epoch is the number of steps in which the scenes are seen once.
+func summary(points []sccore.StepMetrics, epoch float64, qualities [2]quality) (numbers []study.Number, err error) {
+	var steps []float64
+	values := map[string][]float64{}
+	for _, p := range points {
+		if _, ok := p.Evaluated[qualities[0].evaluated]; !ok {
+			continue
+		}
+		steps = append(steps, float64(p.Step))
+		for name, value := range p.Evaluated {
+			values[name] = append(values[name], value)
+		}
+	}
+	last := 0 // The first evaluation in the last third.
+	for last < len(steps) && steps[last] < 2*steps[len(steps)-1]/3 {
+		last++
+	}
+	if len(steps)-last < 2 {
+		return nil, fmt.Errorf("%d evaluations in the last third of training, want at least 2", len(steps)-last)
+	}
+	slope := func(name string) float64 {
+		_, perStep := stat.LinearRegression(steps[last:], values[name][last:], nil, false)
+		return perStep * epoch
+	}
+	final := func(name string) float64 { return values[name][len(steps)-1] }
+	const overLast = "slope of the straight line through the evaluations in the last third of training; an epoch is once through the scenes"
+	for _, q := range qualities {
+		numbers = append(numbers, study.Number{Column: q.slope(), Metric: "slope of " + q.metric, Unit: "points per epoch", Value: slope(q.evaluated), Protocol: overLast})
+	}
+	for _, q := range qualities {
+		numbers = append(numbers, study.Number{Column: q.column, Metric: q.metric, Unit: "%", Value: final(q.evaluated), Protocol: "at the end"})
+	}
+	return append(numbers, study.Number{
+		Column: columnContrast, Metric: "similarity of patches of one class minus that of two", Value: final(evaluatedClass) - final(evaluatedOther),
+		Details:  map[string]float64{"instance": final(evaluatedInstance), "class": final(evaluatedClass), "other": final(evaluatedOther)},
+		Protocol: "mean cosine of patch features of test scenes at the end: of different objects of a class, minus of two classes",
+	}), nil
+}
+
+// Names of evaluated values in curves.
+const (
+	evaluatedInstance = "dispersion/instance"
+	evaluatedClass    = "dispersion/class"
+	evaluatedOther    = "dispersion/other"
+)
+
+// dispersedScenes and dispersedPhotographs are the numbers of images whose patches are compared.
+const (
+	dispersedScenes      = 32
+	dispersedPhotographs = 128
+)
+
+// similarities are the mean similarities of patches on objects: of one object, of two objects of a class, and of two classes. On photographs the image stands for the
+// object.
+func similarities(patches dispersion.Patches, err error) (map[string]float64, error) {
+	if err != nil {
+		return nil, err
+	}
+	similarity, _, err := patches.Measure(1)
+	if err == nil && min(similarity.InstancePairs, similarity.ClassPairs, similarity.InterClassPairs) == 0 {
+		err = fmt.Errorf("%d, %d and %d pairs of patches of one object, of one class and of two", similarity.InstancePairs, similarity.ClassPairs, similarity.InterClassPairs)
+	}
+	return map[string]float64{"instance": similarity.Instance, "class": similarity.Class, "other": similarity.InterClass}, err
+}
+
+// patchesOf labels patches by the pixel in their middle. Patches of no object are left out.
+func patchesOf(encoded evaluation.Encoded, scenes *synthetic.Set) dispersion.Patches {
+	count := len(encoded.Patches) / encoded.Dim
+	values := make([]float64, len(encoded.Patches))
+	for i, x := range encoded.Patches {
+		values[i] = float64(x)
+	}
+	p := dispersion.Patches{Features: mat.NewDense(count, encoded.Dim, values)}
+	places := encoded.Rows * encoded.Columns
+	for i := range count {
+		image, row, column := i/places, i%places/encoded.Columns, i%encoded.Columns
+		y, x := (2*row+1)*scenes.Height/(2*encoded.Rows), (2*column+1)*scenes.Width/(2*encoded.Columns)
+		at := (image*scenes.Height+y)*scenes.Width + x
+		p.Class = append(p.Class, int(scenes.ClassMask[at])-1)
+		p.Instance = append(p.Instance, 256*image+int(scenes.InstanceMask[at]))
+	}
+	return p
 }

@@ -3,7 +3,6 @@ package overdispersion
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -34,14 +33,11 @@ func tables(results study.Results) []figures.Table {
 			table.Columns[i] = study.Column{Head: "100 × " + column, From: []string{column}, Factor: 100}
 		}
 	}
-	for _, row := range []string{rowAlignment, rowConcentration} {
-		table.Rows = append(table.Rows, study.Row{Key: row, Heads: []string{rowTitles[row]}})
+	for _, row := range rows {
+		table.Rows = append(table.Rows, study.Row{Key: row.row, Heads: []string{row.title}})
 	}
 	return []figures.Table{table.Of(results)}
 }
-
-// shortTitles are the names of rows in the narrow panels of the figure.
-var shortTitles = map[string]string{rowAlignment: "alignment", rowConcentration: "and concentration"}
 
 // Figure draws both panels of Fig. over-disp, dense and image quality along training, and beside them how much more similar patches of one class are than
 // patches of two: means over seeds, from the curves that records below out name. Without records it is an error.
@@ -52,10 +48,10 @@ func Figure(r study.Results, out string) (figures.CurvesRow, error) {
 		{Title: "images", X: "step", Y: q[1].title},
 		{Title: "similarity", X: "step", Y: "cosine, one class − two classes"},
 	}
-	for _, row := range []string{rowAlignment, rowConcentration} {
+	for _, row := range rows {
 		along := map[int]*[3][]float64{} // By step, the values of each panel.
-		for _, record := range r.Of(row, q[0].column) {
-			points, err := study.ReadCurve[sccore.StepMetrics](filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve)))
+		for _, record := range r.Of(row.row, q[0].column) {
+			points, err := study.ReadCurve[sccore.StepMetrics](record.File(out, record.Curve))
 			if err != nil {
 				return nil, err
 			}
@@ -73,7 +69,7 @@ func Figure(r study.Results, out string) (figures.CurvesRow, error) {
 		}
 		for _, step := range slices.Sorted(maps.Keys(along)) {
 			for panel := range f {
-				figures.AddPoint(&f[panel].Series, shortTitles[row], float64(step), stats.MeanInterval(along[step][panel]).Mean)
+				figures.AddPoint(&f[panel].Series, row.short, float64(step), stats.MeanInterval(along[step][panel]).Mean)
 			}
 		}
 	}

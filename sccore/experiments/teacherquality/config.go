@@ -155,11 +155,12 @@ func (c Config) shared() Config {
 	return c
 }
 
-// third is the configuration of the third encoder's training.
+// third is the configuration of the third encoder's training, of as many steps as the condition says.
 func (c Config) third() sccore.Config {
 	t := c.Third
-	t.Steps = c.Teacher
-	t.WarmupSteps = min(t.WarmupSteps, t.Steps-1)
+	if c.Teacher > 0 {
+		t.Steps, t.WarmupSteps = c.Teacher, min(t.WarmupSteps, c.Teacher-1)
+	}
 	return t
 }
 
@@ -183,29 +184,24 @@ func (c Config) second() sccore.Config {
 
 // check returns an error that names the first value out of range.
 func (c Config) check(photographs bool) error {
-	stages := map[string][]sccore.Config{"second": {c.second()}}
-	if !photographs {
-		stages["first"], stages["third"] = []sccore.Config{c.First}, []sccore.Config{c.Third}
-		if c.Teacher > 0 {
-			stages["third"] = append(stages["third"], c.third())
-		}
+	stages := []struct {
+		key          string
+		runs, shared sccore.Config // With what the condition sets, and without it.
+	}{{"first", c.First, c.First}, {"third", c.third(), c.Third}, {"second", c.second(), c.Second}}
+	if photographs {
+		stages = stages[2:]
 	}
-	for _, key := range []string{"first", "third", "second"} {
-		for _, stage := range stages[key] {
-			if err := settings.CheckGroup(key, stage); err != nil {
-				return err
-			}
-			if key == "second" { // Before the condition sets its loss.
-				stage = c.Second
-			}
-			switch l := stage.Lambdas; {
-			case l.PatchAlignment == 0:
-				return fmt.Errorf("%s.lambdas.patch_alignment 0: all stages align patches", key)
-			case l.PatchConcentration+l.ImageConcentration > 0:
-				return fmt.Errorf("%s.lambdas: the cells set the lambdas of concentration", key)
-			case l.ImageAlignment > 0 && photographs:
-				return errors.New("second.lambdas.image_alignment: there are no images of single objects to align")
-			}
+	for _, stage := range stages {
+		if err := settings.CheckGroup(stage.key, stage.runs); err != nil {
+			return err
+		}
+		switch l := stage.shared.Lambdas; {
+		case l.PatchAlignment == 0:
+			return fmt.Errorf("%s.lambdas.patch_alignment 0: all stages align patches", stage.key)
+		case l.PatchConcentration+l.ImageConcentration > 0:
+			return fmt.Errorf("%s.lambdas: the cells set the lambdas of concentration", stage.key)
+		case l.ImageAlignment > 0 && photographs:
+			return errors.New("second.lambdas.image_alignment: there are no images of single objects to align")
 		}
 	}
 	if photographs {
@@ -247,10 +243,10 @@ func (c *Config) follow(set []string) error {
 		return nil
 	}
 	v, err := sccore.EncoderOf(c.Init)
-	if err != nil {
-		return fmt.Errorf("--set init=%s: %w", c.Init, err)
+	var start sccore.Teacher
+	if err == nil {
+		start, err = sccore.TeacherOf(c.Init)
 	}
-	start, err := sccore.TeacherOf(c.Init)
 	if err != nil {
 		return fmt.Errorf("--set init=%s: %w", c.Init, err)
 	}
@@ -286,7 +282,7 @@ func makes(c study.Cell[Config]) bool { return c.Path[0] == startPath || c.Path[
 // stage is what a cell trains. The compiled step has the same name.
 func stage(c study.Cell[Config]) recipe.Stage {
 	s := recipe.Stage{Name: lossAlignment, Config: c.Config.second(), Untrained: c.Config.Loss == lossUntrained || c.Config.Loss == lossStart}
-	switch {
+	switch { // Cells that make what others begin from have no condition.
 	case c.Path[0] == startPath:
 		return recipe.Stage{Name: startPath, Config: c.Config.First}
 	case c.Path[0] == teacherPath:

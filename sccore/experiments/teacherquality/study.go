@@ -6,6 +6,7 @@
 package teacherquality
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,7 +36,7 @@ const Name = "teacher-quality"
 const voc = "voc2012"
 
 // Study is the experiment.
-var Study = study.Spec[Config, data]{
+var Study = recipe.Cells[Config, data]{Stage: stage}.Spec(study.Spec[Config, data]{
 	Info: study.Info{
 		Name:       Name,
 		Title:      "When does patch concentration help: how good must correspondences be, and with which loss?",
@@ -53,7 +54,6 @@ var Study = study.Spec[Config, data]{
 	Datasets:  datasetNames,
 	Cells:     cells,
 	Open:      open,
-	BySeed:    study.EachSeed,
 	Numbers: func(d data, c study.Cell[Config]) []study.Number {
 		switch {
 		case makes(c):
@@ -63,10 +63,7 @@ var Study = study.Spec[Config, data]{
 		}
 		return []study.Number{{Row: c.Config.row(), Column: recipe.ColumnMIoU}}
 	},
-	Steps:     func(_ data, c study.Cell[Config]) int { return stage(c).Steps() },
-	FLOPs:     func(c study.Cell[Config]) float64 { return stage(c).FLOPs() },
 	NewWorker: newWorker,
-	Shares:    func(c study.Cell[Config]) string { return stage(c).Name },
 	Needs:     needs,
 	Folder:    folder,
 	ProfileConfig: func(r study.Record, config Config) Config {
@@ -84,7 +81,7 @@ var Study = study.Spec[Config, data]{
 	},
 	Tables:  tables,
 	Figures: drawn,
-}
+})
 
 // datasetNames lists PASCAL VOC if there is a data folder, else the synthetic images, which have no name.
 func datasetNames(o study.Options) (names, missing []string, err error) {
@@ -193,20 +190,11 @@ func openPhotographs(o study.Options, c Config, seed int) (d data, err error) {
 	if start == teacher {
 		return d, study.BadOption{Err: fmt.Errorf("--set teacher=%s has the same content as init=%s, want another encoder", c.TeacherFile, c.Init)}
 	}
-	opened, err := recipe.Annotated(evaluation.Source{Dir: o.Data, Dataset: voc, Classes: c.Recall.Classes}, "recall.classes", datasets.Train)
-	if err != nil {
+	if d.Data, err = recipe.OpenAnnotated(o, c.Recall, c.Second.ImageSize, c.Shares, seed, fmt.Sprintf("; start sha256 %s; teacher sha256 %s", start, teacher)); err != nil {
 		return d, err
 	}
-	shares := o.SharesOf(opened.Name, opened.Train.Len(), "images", c.Shares)
-	d.title, d.identity = "photographs of "+opened.Name, study.IdentityOfShares(opened.ID, shares)+fmt.Sprintf("; start sha256 %s; teacher sha256 %s", start, teacher)
-	if d.Data, err = recipe.OpenRecall(o, c.Recall, seed, c.Shares, d.identity); err != nil {
-		return d, err
-	}
-	scenes, err := opened.Train.Share(seed, shares).AnnotatedScenes(c.Second.ImageSize)
-	if err != nil {
-		return d, err
-	}
-	d.Train, d.classes = sccore.Data{Scenes: scenes, Labels: scenes.Labels, Background: scenes.Background()}, len(scenes.Classes)
+	d.Train.Objects, d.Train.Scenes = nil, d.Train.Objects
+	d.title, d.identity, d.classes = "photographs of "+d.Annotated[0].Name, d.Data.Identity(), len(d.Annotated[0].Classes)
 	return d, nil
 }
 
@@ -335,14 +323,11 @@ func (w worker) record(r *run, details map[string]float64) error {
 	c, e := r.Cell.Config, &evaluation.Encoder{FeatureExtractor: w.Frozen, Seed: uint64(r.Cell.Seed)}
 	if r.Cell.Dataset == voc {
 		numbers, err := r.Data.MeasureRecall(r.Context, e, c.Recall, c.Probe)
-		if err != nil {
-			return err
-		}
 		for i := range numbers {
 			numbers[i].Row, numbers[i].Details = c.row(), details
 			numbers[i].Protocol += ", online branch"
 		}
-		return r.Record(numbers...)
+		return cmp.Or(err, r.Record(numbers...))
 	}
 	result, err := evaluation.MainTable{Patch: c.Probe}.Measure(r.Context, e, evaluation.Data{Scenes: r.Data.Scenes})
 	if err != nil {

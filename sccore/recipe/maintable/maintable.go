@@ -1,0 +1,302 @@
+// Package maintable measures encoders that are trained in stages by the columns of the paper's main table: linear segmentation, linear classification and k-NN
+// classification. The ablation and extended training are measured so.
+package maintable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/recipe"
+	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
+)
+
+// Config is the configuration of training in two stages with all parts on, or in the second stage alone from a file of weights, and of the evaluation of frozen
+// features.
+type Config struct {
+	recipe.Config
+	Linear evaluation.LinearProbe `json:"linear"` // Linear classification of [CLS] features.
+
+	Segmentation evaluation.SegmentationProbe `json:"segmentation,omitzero"` // Segments COCOStuff-27.
+	Dense        Dense                        `json:"dense,omitzero"`        // Measures dense features further; zero for no more than the table's columns.
+}
+
+// The columns of the paper's table.
+const (
+	ColumnMIoU     = "linear_seg_mIoU"
+	ColumnAccuracy = "linear_seg_Acc"
+	ColumnLinear   = "linear_cls_Acc@1"
+	ColumnKNN      = "knn_Acc@1"
+)
+
+// Columns are the columns of the paper's table.
+var Columns = []string{ColumnMIoU, ColumnAccuracy, ColumnLinear, ColumnKNN}
+
+// ProfileConfig returns the configuration of a profile before --set, for real images if read is true, else for synthetic ones.
+func ProfileConfig(profile study.Profile, read bool) Config {
+	c := Config{Config: recipe.ProfileConfig(profile, read), Linear: evaluation.FastLinearProbe()}
+	if read {
+		c.Segmentation = encoders.MainSegmentation(profile)
+	}
+	switch profile { // A linear probe on a thousand images needs several epochs.
+	case study.Quick:
+		c.Linear.Epochs = 50
+	case study.Smoke:
+		c.Linear.Epochs, c.Linear.Batch = 10, 8
+	case study.Real: // Four lines have it.
+		c.Second.Lambdas.ImageConcentration = sccore.Default().Lambdas.ImageConcentration
+	}
+	return c
+}
+
+// Check returns an error that names the first value out of range.
+func (c Config) Check(profile study.Profile, read bool) error {
+	if err := settings.Check(c); err != nil {
+		return err
+	}
+	for _, line := range c.Lines() {
+		if err := settings.Check(line.Config(c.Second)); err != nil {
+			return fmt.Errorf("line %d: second.%w", line.Line, err)
+		}
+	}
+	return c.Config.Check(profile, read)
+}
+
+// AllLines are the paper's lines and those that it does not have.
+var AllLines = slices.Concat(sccore.Ablations, sccore.FilterAblations)
+
+// Lines are all lines that the encoder can have: in one of a single block there is no attention after the filter.
+func (c Config) Lines() []sccore.Ablation {
+	v, err := encoder.ViTByName(c.Second.Encoder)
+	return slices.DeleteFunc(slices.Clone(AllLines), func(line sccore.Ablation) bool { return err == nil && v.Depth == 1 && line.BlocksAfterFilter > 0 })
+}
+
+// NewCell returns a cell of this name. Those on real images have the dataset in front.
+func NewCell[C any](dataset string, seed int, config C, name ...string) study.Cell[C] {
+	if dataset == recipe.Images {
+		name = append([]string{dataset}, name...)
+	}
+	return study.Cell[C]{Dataset: dataset, Path: name, Row: name[len(name)-1], Seed: seed, Config: config}
+}
+
+// Spec fills in what experiments on the table's columns share.
+func Spec[C comparable](s study.Spec[C, Data]) study.Spec[C, Data] {
+	s.Missing, s.BySeed, s.Caches = recipe.Missing, study.EachSeed, true
+	s.Datasets = func(o study.Options) (names, missing []string, err error) {
+		if o.Profile == study.Full && o.Data == "" {
+			return nil, nil, errors.New("the full profile needs --data DIR with ImageNet's images in imagenet/train and imagenet/val and COCO's in coco")
+		}
+		return recipe.DatasetNames(o)
+	}
+	return s
+}
+
+// Data holds the images that train the lines, and the labelled images that measure them.
+type Data struct {
+	recipe.Data
+	measured []measured
+	dense    []measuring
+}
+
+// measured holds the labelled images of one dataset of the experiment main. Its identity, which records hold, covers the training images, too.
+type measured struct {
+	identity string
+	evaluation.Data
+}
+
+// metrics are the metrics of the columns.
+var metrics = map[string]string{
+	ColumnMIoU: "mIoU", ColumnAccuracy: "pixel accuracy", ColumnLinear: "top-1 accuracy", ColumnKNN: "k-NN accuracy",
+}
+
+// columns returns the columns that the images have labels for, in the order of the table.
+func (m measured) columns() (columns []string) {
+	if m.Scenes[0] != nil || m.Train != nil {
+		columns = append(columns, ColumnMIoU, ColumnAccuracy)
+	}
+	if m.Objects[0] != nil {
+		columns = append(columns, ColumnLinear, ColumnKNN)
+	}
+	return columns
+}
+
+// protocol describes how the numbers of a column are measured.
+func (m measured) protocol(column string, config Config) string {
+	switch {
+	case column == ColumnLinear:
+		images := "all images"
+		if config.Linear.Images > 0 {
+			images = fmt.Sprintf("at most %d images", config.Linear.Images)
+		}
+		return fmt.Sprintf("linear probe of [CLS] features, %d epochs of batches of %d of %s", config.Linear.Epochs, config.Linear.Batch, images)
+	case column == ColumnKNN:
+		return config.KNN.Protocol(" of [CLS] features") + ", cosine"
+	case m.Train != nil:
+		return config.Segmentation.Protocol()
+	}
+	return config.Probe.Protocol()
+}
+
+// Open opens the training images and the labelled images of a dataset. Columns of real images without labels are skipped with a warning; if there are no labels
+// at all, that is an error. Synthetic images are drawn for the seed.
+func Open(o study.Options, config Config, seed int) (d Data, err error) {
+	if d.Data, err = recipe.Open(o, config.Config, seed); err != nil {
+		return d, err
+	}
+	if o.Data == "" {
+		d.measured = []measured{{d.Identity(), d.Labelled()}}
+		return d, nil
+	}
+	present, missing, err := encoders.MainTable.Present(o.Data)
+	if err != nil && (o.Profile != study.Real || !errors.Is(err, fs.ErrNotExist)) { // The real profile has recall over patches.
+		return d, err
+	}
+	for _, line := range missing {
+		o.Warnf("%s", line)
+	}
+	slices.Sort(present) // Segmentation first, as in the table.
+	for _, dataset := range present {
+		m, err := encoders.MainTable.Open(o.Data, dataset)
+		if err != nil {
+			return d, err
+		}
+		m = encoders.Share(o, m, seed, config.Shares)
+		if o.Profile == study.Smoke {
+			m = m.Sample(config.Images)
+		}
+		identity := d.Identity() + "; measured on " + m.Identity()
+		if m.Objects[0] != nil { // Numbers of crops of another kind are not compared.
+			identity += "; " + datasets.DefaultPreprocessing().Describe(config.Size)
+		}
+		d.measured = append(d.measured, measured{identity, m})
+	}
+	if config.Dense == (Dense{}) {
+		return d, nil
+	}
+	err = d.openDense(o, config.Dense)
+	return d, err
+}
+
+// Numbers lists the numbers of a row that [Data.Measure] measures, without their values.
+func (d Data) Numbers(row string) (numbers []study.Number) {
+	for _, m := range d.measured {
+		for _, column := range m.columns() {
+			numbers = append(numbers, study.Number{Row: row, Column: column, Data: m.identity})
+		}
+	}
+	return slices.Concat(numbers, d.RecallNumbers(row), d.denseNumbers(row))
+}
+
+// Measure measures a frozen encoder: the columns of the table that the images have labels for.
+func (d Data) Measure(ctx context.Context, e *evaluation.Encoder, config Config) (numbers []study.Number, err error) {
+	table := evaluation.MainTable{Size: config.Size, KNN: config.KNN, Class: config.Linear, Patch: config.Probe, Segmentation: config.Segmentation}
+	for _, m := range d.measured {
+		result, err := table.Measure(ctx, e, m.Data)
+		if err != nil {
+			return nil, err
+		}
+		values := result.Numbers[0].Details
+		for _, column := range m.columns() {
+			numbers = append(numbers, study.Number{
+				Column: column, Metric: metrics[column], Unit: "%", Value: values[column], Protocol: m.protocol(column, config), Data: m.identity,
+			})
+		}
+	}
+	recall, err := d.MeasureRecall(ctx, e, config.Recall, config.Probe)
+	if err != nil {
+		return nil, err
+	}
+	dense, err := d.measureDense(ctx, e)
+	return slices.Concat(numbers, recall, dense), err
+}
+
+// Dense measures dense features as Fig. longer_training and Fig. longer_training_full do: a linear layer and an FCN on the datasets of transfer learning, and the
+// propagation of masks through the videos of DAVIS.
+type Dense struct {
+	Linear evaluation.SegmentationProbe `json:"linear"`
+	FCN    evaluation.FCNProbe          `json:"fcn"`
+	Video  evaluation.LabelPropagation  `json:"video"`
+}
+
+// FullDense is for the full profile: the sizes, batches and iterations of transfer learning, each head with one of the rates that it searches.
+func FullDense() Dense {
+	linear := evaluation.DefaultSegmentationProbe()
+	linear.Batch, linear.Steps = 128, 1560
+	fcn := evaluation.FCNProbe{SegmentationProbe: linear, Width: 256}
+	fcn.Steps, fcn.LearningRate, fcn.FinalLearningRate = 6250, 1e-3, 1e-4
+	return Dense{linear, fcn, evaluation.DefaultLabelPropagation()}
+}
+
+// cityscapes is the dataset whose crops and test images are larger and whose batches are smaller, as the paper prints them.
+const cityscapes = "cityscapes"
+
+// segmentations are the datasets that a linear layer and an FCN segment, in the order of the figure.
+var segmentations = []string{"coco", "voc2012", "ade20k", cityscapes}
+
+// measuring is an evaluation of dense features on its images, and the column of its first number.
+type measuring struct {
+	column string
+	evaluation.Evaluation
+	data evaluation.Data
+}
+
+// DenseColumns are the columns that [Dense] can have. The first three are of Fig. longer_training, all are of Fig. longer_training_full.
+var DenseColumns = []string{
+	"COCOStuff-27 FCN", "Cityscapes FCN", "DAVIS J&F", "PASCAL VOC FCN", "ADE20k FCN", "COCOStuff-27 linear", "PASCAL VOC linear", "ADE20k linear", "Cityscapes linear",
+}
+
+// openDense opens what there is of the datasets, and warns of the others.
+func (d *Data) openDense(o study.Options, c Dense) error {
+	open := func(dataset, column string, e evaluation.Evaluation) error {
+		data, err := e.Open(evaluation.Source{Dir: o.Data, Dataset: dataset})
+		if errors.Is(err, fs.ErrNotExist) {
+			o.Warnf("skipped the columns of %s: %v", dataset, err)
+			return nil
+		}
+		d.dense = append(d.dense, measuring{strings.Replace(column, "*", data.Name, 1), e, data})
+		return err
+	}
+	for _, dataset := range segmentations {
+		linear, fcn := c.Linear, c.FCN
+		if dataset == cityscapes {
+			for _, p := range []*evaluation.SegmentationProbe{&linear, &fcn.SegmentationProbe} {
+				p.CropSize, p.TestSize, p.Batch = p.CropSize*8/3, p.TestSize*16/7, max(1, p.Batch/2)
+			}
+		}
+		if err := errors.Join(open(dataset, "* linear", linear), open(dataset, "* FCN", fcn)); err != nil {
+			return err
+		}
+	}
+	return open("davis", "DAVIS J&F", c.Video)
+}
+
+// denseNumbers lists the numbers of [Dense] of a row, without their values.
+func (d Data) denseNumbers(row string) (numbers []study.Number) {
+	for _, m := range d.dense {
+		numbers = append(numbers, study.Number{Row: row, Column: m.column, Data: d.Identity() + "; measured on " + m.data.Identity()})
+	}
+	return numbers
+}
+
+// measureDense measures a frozen encoder by [Dense].
+func (d Data) measureDense(ctx context.Context, e *evaluation.Encoder) ([]study.Number, error) {
+	numbers := d.denseNumbers("")
+	for i, m := range d.dense {
+		result, err := m.Measure(ctx, e, m.data)
+		if err != nil {
+			return nil, err
+		}
+		first, n := result.Numbers[0], &numbers[i]
+		n.Metric, n.Unit, n.Value, n.Protocol = first.Metric, first.Unit, first.Value, m.Protocol()
+	}
+	return numbers, nil
+}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -82,29 +81,21 @@ func isFile(path string) bool {
 
 // Project maps patch tokens, [N, ViT.Dim], to the projected features that S_t compares, [N, PatchHead.OutDim], of length 1. The seed draws the weights of a
 // projector that has none, as they are when a training begins.
-func (b TargetBranch) Project(engine compute.Backend, tokens []float32, seed uint64) ([]float32, error) {
+func (b TargetBranch) Project(engine compute.Backend, tokens []float32, seed uint64) (projected []float32, err error) {
 	rows := tensors.FromFlatDataAndDimensions(tokens, len(tokens)/b.ViT.Dim, b.ViT.Dim)
 	defer rows.FinalizeAll()
 	trained := b.Store.GetVariable("/"+targetScope+"/"+patchHeadScope+"/layer1/weight") != nil
-	exec, err := model.NewExec(engine, b.Store, func(scope *model.Scope, tokens *Node) *Node {
-		return b.PatchHead.Project(scope.At(targetScope).At(patchHeadScope), tokens)
-	})
+	program, err := train.NewProgram(engine, b.Store, func(scope *model.Scope, inputs []*Node) []*Node {
+		return []*Node{b.PatchHead.Project(scope.At(targetScope).At(patchHeadScope), inputs[0])}
+	}, []train.Input{{Shape: rows.Shape()}})
 	if err != nil {
 		return nil, err
 	}
-	defer exec.Finalize()
-	if !trained { // Compiling creates the variables.
-		if _, err := exec.Compile(shapes.Make(dtypes.Float32, rows.Shape().Dimensions...)); err != nil {
-			return nil, err
-		}
+	defer program.Finalize()
+	if !trained { // Compiling has created the variables.
 		if err := train.Initialize(b.Store, seed); err != nil {
 			return nil, err
 		}
 	}
-	out, err := exec.Call(rows)
-	if err != nil {
-		return nil, err
-	}
-	defer out[0].FinalizeAll()
-	return tensors.CopyFlatData[float32](out[0])
+	return projected, program.Call([]any{rows}, func(out []*tensors.Tensor) { projected = tensors.MustCopyFlatData[float32](out[0]) })
 }

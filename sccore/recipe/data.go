@@ -28,7 +28,6 @@ type Data struct {
 	evaluations     []opened // What [Config].Evaluate names.
 	title, identity string
 	annotated       string // Identifies Annotated, of all seeds alike.
-	named           bool   // Whether recall.classes names the classes of Annotated. Then each seed has all of them.
 	skipped         []string
 }
 

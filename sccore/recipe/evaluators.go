@@ -158,7 +158,7 @@ func (d *Data) openRecall(o study.Options, c Recall, seed, shares int) error {
 		}
 		sets[i], identities = set, append(identities, identity)
 	}
-	d.Annotated, d.annotated, d.named = sets, "; measured on "+strings.Join(identities, "; "), c.Classes != ""
+	d.Annotated, d.annotated = sets, "; measured on "+strings.Join(identities, "; ")
 	return nil
 }
 
@@ -171,43 +171,70 @@ func Annotated(s evaluation.Source, key string, splits ...datasets.Split) (evalu
 	return d, err
 }
 
-// RecallNumbers lists the numbers of [Data.MeasureRecall], without their values: none without images to measure on. Recall without background needs named
+// RecallMeasures measure recall over patches of PASCAL VOC: none without images to measure on. probe is the linear classifier. Recall without background needs named
 // classes, of which two are left: in a small dataset the classes that count may be too few otherwise.
-func (d Data) RecallNumbers(row string) (numbers []study.Number) {
+func (d Data) RecallMeasures(c Recall, probe evaluation.PatchProbe) []Measure {
 	if d.Annotated[0] == nil {
 		return nil
 	}
+	e := evaluation.DefaultPatchRecall()
+	e.Size, e.Least, e.Probe = c.Size, c.Least, probe
+	m := Measure{Evaluation: e, Images: evaluation.Data{Train: d.Annotated[0], Test: d.Annotated[1]}}
 	for _, column := range RecallColumns {
-		if classes := d.Annotated[0].Classes; column == ColumnForegroundRecall && (!d.named || len(classes) < 3 || classes[0] != "background") {
+		if classes := d.Annotated[0].Classes; column == ColumnForegroundRecall && (c.Classes == "" || len(classes) < 3 || classes[0] != "background") {
 			continue
 		}
-		numbers = append(numbers, study.Number{Row: row, Column: column, Metric: "recall", Unit: "%", Data: d.identity + d.annotated})
+		m.Numbers = append(m.Numbers, study.Number{Column: column, Metric: "recall", Unit: "%", Data: d.identity + d.annotated})
+	}
+	m.Read = func(numbers []study.Number, measured evaluation.Result) error {
+		recalls := measured.Report.(evaluation.PatchRecalls)
+		for name := range strings.SplitSeq(c.Classes, ",") {
+			if name != "" && !slices.Contains(recalls.Names, name) { // Else the chance would differ between seeds.
+				return fmt.Errorf("%s: fewer than %d patches of %q, in training or in testing: choose other classes by --set recall.classes, or a smaller recall.least", d.Annotated[1].Name, c.Least, name)
+			}
+		}
+		linear, nearest := measured.Numbers[0], measured.Numbers[1]
+		values := []float64{linear.Value, nearest.Value, linear.Details["foreground"]}
+		for i := range numbers { // With the third, all named classes are there: background and at least two more.
+			numbers[i].Value, numbers[i].Protocol, numbers[i].Images = values[i], measured.Protocol, recalls.ByImage[i]
+		}
+		return nil
+	}
+	return []Measure{m}
+}
+
+// Measure is an evaluation of trained encoders with its images, and the numbers that are recorded of it.
+type Measure struct {
+	evaluation.Evaluation
+	Images  evaluation.Data
+	Numbers []study.Number // Without their row and value.
+	// Read fills in the values of numbers from a result, and what else it says.
+	Read func(numbers []study.Number, result evaluation.Result) error
+}
+
+// NumbersOf lists the numbers of a row that measures record.
+func NumbersOf(row string, measures []Measure) (numbers []study.Number) {
+	for _, m := range measures {
+		for _, n := range m.Numbers {
+			n.Row = row
+			numbers = append(numbers, n)
+		}
 	}
 	return numbers
 }
 
-// MeasureRecall measures an encoder by the recall over patches of PASCAL VOC. probe is the linear classifier.
-func (d Data) MeasureRecall(ctx context.Context, e *evaluation.Encoder, c Recall, probe evaluation.PatchProbe) ([]study.Number, error) {
-	numbers := d.RecallNumbers("")
-	if len(numbers) == 0 {
-		return nil, nil
-	}
-	measuring := evaluation.DefaultPatchRecall()
-	measuring.Size, measuring.Least, measuring.Probe = c.Size, c.Least, probe
-	measured, err := measuring.Measure(ctx, e, evaluation.Data{Train: d.Annotated[0], Test: d.Annotated[1]})
-	if err != nil {
-		return nil, err
-	}
-	recalls := measured.Report.(evaluation.PatchRecalls)
-	for name := range strings.SplitSeq(c.Classes, ",") {
-		if name != "" && !slices.Contains(recalls.Names, name) { // Else the chance would differ between seeds.
-			return nil, fmt.Errorf("%s: fewer than %d patches of %q, in training or in testing: choose other classes by --set recall.classes, or a smaller recall.least", d.Annotated[1].Name, c.Least, name)
+// MeasureAll measures an encoder.
+func MeasureAll(ctx context.Context, e *evaluation.Encoder, measures []Measure) (numbers []study.Number, err error) {
+	for _, m := range measures {
+		result, err := m.Measure(ctx, e, m.Images)
+		made := slices.Clone(m.Numbers)
+		if err == nil {
+			err = m.Read(made, result)
 		}
-	}
-	linear, nearest := measured.Numbers[0], measured.Numbers[1]
-	values := []float64{linear.Value, nearest.Value, linear.Details["foreground"]}
-	for i := range numbers { // With the third, all named classes are there: background and at least two more.
-		numbers[i].Value, numbers[i].Protocol, numbers[i].Images = values[i], measured.Protocol, recalls.ByImage[i]
+		if err != nil {
+			return nil, err
+		}
+		numbers = append(numbers, made...)
 	}
 	return numbers, nil
 }

@@ -215,9 +215,12 @@ func (s step) discriminations(scope *model.Scope, tokens seen) (instance, localG
 	return contrast("instance", tokens.of(class), tokens.teacher.class), contrast("local_group", studentGroups, teacherGroups)
 }
 
-// rows is a queue or memory, [Queue, width], which starts with random directions.
+// rows is a queue or memory of rows of Euclidean norm 1, [Queue, width], which start in random directions.
 func (s step) rows(scope *model.Scope, name string, like *Node, width int) *model.Variable {
-	return queueOf(scope.At(stateScope), name, shapes.Make(like.DType(), s.Queue, width))
+	scope = scope.At(stateScope)
+	normal := initializer.RandomNormalFn(scope, 1)
+	directions := func(g *Graph, shape shapes.Shape) *Node { return losses.Unit(normal(g, shape)) }
+	return scope.WithInitializer(directions).VariableWithShape(name, shapes.Make(like.DType(), s.Queue, width)).SetTrainable(false)
 }
 
 // update takes the optimizer's step and moves the teacher. It reports the norm of the gradient.

@@ -9,12 +9,8 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/compute/shapes"
-	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/ml/model/initializer"
-	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -209,11 +205,4 @@ func (o *objective) prepare(batch *datasets.Batch, seed uint64) []any {
 		}
 	}
 	return train.InOrder(s.inputs(), named)
-}
-
-// queueOf is a variable of rows of Euclidean norm 1, which start in random directions.
-func queueOf(scope *model.Scope, name string, shape shapes.Shape) *model.Variable {
-	normal := initializer.RandomNormalFn(scope, 1)
-	directions := func(g *Graph, shape shapes.Shape) *Node { return losses.Unit(normal(g, shape)) }
-	return scope.WithInitializer(directions).VariableWithShape(name, shape).SetTrainable(false)
 }

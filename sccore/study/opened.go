@@ -136,23 +136,15 @@ func (q *queue[T]) next(last string, before bool) (cell T, ok bool) {
 	if len(q.cells) == 0 {
 		return cell, false
 	}
-	i := -1
-	if before {
-		i = slices.IndexFunc(q.cells, func(c T) bool { return q.key(c) == last })
-		if i < 0 {
+	i := slices.IndexFunc(q.cells, func(c T) bool { return before && q.key(c) == last })
+	if i < 0 {
+		if before {
 			q.taken[last]--
 		}
-	}
-	fresh := i < 0
-	if fresh {
-		if i = slices.IndexFunc(q.cells, func(c T) bool { return q.taken[q.key(c)] == 0 }); i < 0 {
-			i = 0
-		}
+		i = max(0, slices.IndexFunc(q.cells, func(c T) bool { return q.taken[q.key(c)] == 0 }))
+		q.taken[q.key(q.cells[i])]++
 	}
 	cell = q.cells[i]
 	q.cells = slices.Delete(q.cells, i, i+1)
-	if fresh {
-		q.taken[q.key(cell)]++
-	}
 	return cell, true
 }

@@ -118,9 +118,9 @@ var Study = training.Spec(maintable.Spec(study.Spec[maintable.Config, maintable.
 		return maintable.Open(o, cells[0].Config, cells[0].Seed)
 	},
 	Numbers: func(d maintable.Data, c study.Cell[maintable.Config]) []study.Number {
-		numbers := d.Numbers(c.Row)
+		numbers := d.Numbers(c.Row, c.Config)
 		if c.Row == filteredRow {
-			numbers = append(numbers, d.Numbers(beforeRow)...)
+			numbers = append(numbers, d.Numbers(beforeRow, c.Config)...)
 		}
 		return numbers
 	},

@@ -241,7 +241,7 @@ var Study = maintable.Spec(study.Spec[Config, maintable.Data]{
 		return maintable.Open(o, cells[0].Config.Config, cells[0].Seed)
 	},
 	Numbers: func(d maintable.Data, c study.Cell[Config]) []study.Number {
-		numbers := d.Numbers(c.Row)
+		numbers := d.Numbers(c.Row, c.Config.Config)
 		for i := range numbers {
 			numbers[i].Column = columnOf(baselineOf(c), numbers[i].Column)
 		}

@@ -250,7 +250,7 @@ var training = recipe.Cells[recipe.Config, recipe.Data]{
 			return []train.Evaluator{evaluation.During(c.EvaluateEvery, "segmentation", segmentation(c), encoder, coco), dispersed}
 		}
 		recall := train.Evaluator{Name: "recall", Every: c.EvaluateEvery, Evaluate: func(ctx context.Context) (map[string]float64, error) {
-			numbers, err := d.MeasureRecall(ctx, encoder, c.Recall, c.Probe)
+			numbers, err := recipe.MeasureAll(ctx, encoder, d.RecallMeasures(c.Recall, c.Probe))
 			values := map[string]float64{}
 			for i, n := range numbers {
 				values[[]string{"linear", "k-NN", "foreground"}[i]] = n.Value
@@ -310,7 +310,7 @@ func record(r *run, _ *recipe.Trainer) error {
 		numbers[i].Row, numbers[i].Curve = r.Cell.Row, curve
 		numbers[i].Protocol += fmt.Sprintf("; %s every %d steps, online branch", protocol, c.EvaluateEvery)
 		if c.Recall.Size > 0 {
-			numbers[i].Data = r.Data.RecallNumbers("")[0].Data
+			numbers[i].Data = r.Data.RecallMeasures(c.Recall, c.Probe)[0].Numbers[0].Data
 		}
 	}
 	return cmp.Or(err, r.Record(numbers...))

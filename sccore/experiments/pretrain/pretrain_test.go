@@ -156,7 +156,7 @@ func TestPretrainingLearns(t *testing.T) {
 		t.Fatal(err)
 	}
 	mIoU := func() float64 {
-		numbers, err := measure(t.Context(), &evaluation.Encoder{FeatureExtractor: stage.Frozen, Seed: 1}, data, config)
+		numbers, err := recipe.MeasureAll(t.Context(), &evaluation.Encoder{FeatureExtractor: stage.Frozen, Seed: 1}, measuresOf(data, config))
 		if err != nil {
 			t.Fatal(err)
 		}

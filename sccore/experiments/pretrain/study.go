@@ -4,7 +4,6 @@ package pretrain
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -73,11 +72,7 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 			rows = append(rows, rowsOf[stage.Name])
 		}
 		for _, row := range rows {
-			numbers = append(numbers, d.RecallNumbers(row)...)
-			for _, m := range measuresOf(d, c.Config) {
-				m.Row = row
-				numbers = append(numbers, m.Number)
-			}
+			numbers = append(numbers, recipe.NumbersOf(row, measuresOf(d, c.Config))...)
 		}
 		return numbers
 	},
@@ -244,7 +239,7 @@ func (w worker) neighbours(r *run, frozen *evaluation.FeatureExtractor) error {
 func record(r *run, row string, frozen *evaluation.FeatureExtractor, dir string) error {
 	c := r.Cell.Config
 	numbers, err := recipe.Measured(r, row, dir, frozen, func(e *evaluation.Encoder) ([]study.Number, error) {
-		return measure(r.Context, e, r.Data, c)
+		return recipe.MeasureAll(r.Context, e, measuresOf(r.Data, c))
 	})
 	if err != nil || len(numbers) == 0 || row == recipe.RowRandom {
 		return cmp.Or(err, r.Record(numbers...))
@@ -276,48 +271,30 @@ func record(r *run, row string, frozen *evaluation.FeatureExtractor, dir string)
 	return r.Record(numbers...)
 }
 
-// measured is a number of an encoder, without its value, and what measures it last.
-type measured struct {
-	study.Number
-	by evaluation.Evaluation
-}
-
-// measuresOf lists what is measured of an encoder besides the recall over patches: on synthetic images a linear probe of the patch features of scenes and k-NN on
-// objects, on real ones the effective rank of patch features. Its pictures are identified as they are preprocessed, so that numbers of crops of another kind are
-// not compared.
-func measuresOf(d recipe.Data, c recipe.Config) []measured {
+// measuresOf lists what is measured of an encoder: recall over patches, on synthetic images a linear probe of the patch features of scenes and k-NN on objects, on real
+// ones the effective rank of patch features. Its pictures are identified as they are preprocessed, so that numbers of crops of another kind are not compared.
+func measuresOf(d recipe.Data, c recipe.Config) []recipe.Measure {
+	all := d.RecallMeasures(c.Recall, c.Probe)
+	add := func(e evaluation.Evaluation, n study.Number) {
+		all = append(all, recipe.Measure{Evaluation: e, Images: d.Labelled(), Numbers: []study.Number{n}, Read: func(numbers []study.Number, result evaluation.Result) error {
+			numbers[0].Value = result.Numbers[len(result.Numbers)-1].Value
+			return nil
+		}})
+	}
 	if d.Scenes[0] == nil {
 		crops := datasets.DefaultPreprocessing().Describe(c.Size)
 		if _, whole := d.Train.Objects.(*datasets.AnnotatedScenes); whole {
 			crops = fmt.Sprintf("whole images resized to %d² px", c.Size)
 		}
-		return []measured{{
-			study.Number{Column: recipe.ColumnRank, Metric: "effective rank", Data: d.Identity() + "; " + crops, Protocol: "patch features of the first scenes, " + crops},
-			evaluation.Spread{Images: 256, Size: c.Size},
-		}}
+		add(evaluation.Spread{Images: 256, Size: c.Size}, study.Number{
+			Column: recipe.ColumnRank, Metric: "effective rank", Data: d.Identity() + "; " + crops, Protocol: "patch features of the first scenes, " + crops,
+		})
+		return all
 	}
 	nearest := evaluation.KNN{Classifier: c.KNN, Size: c.Size}
-	return []measured{
-		{study.Number{Column: recipe.ColumnMIoU, Metric: "mIoU", Unit: "%", Protocol: c.Probe.Protocol()}, c.Probe},
-		{study.Number{Column: recipe.ColumnKNN, Metric: "k-NN accuracy", Unit: "%", Protocol: nearest.Protocol()}, nearest},
-	}
-}
-
-// measure measures an encoder.
-func measure(ctx context.Context, e *evaluation.Encoder, d recipe.Data, c recipe.Config) ([]study.Number, error) {
-	numbers, err := d.MeasureRecall(ctx, e, c.Recall, c.Probe)
-	if err != nil {
-		return nil, err
-	}
-	for _, m := range measuresOf(d, c) {
-		result, err := m.by.Measure(ctx, e, d.Labelled())
-		if err != nil {
-			return nil, err
-		}
-		m.Value = result.Numbers[len(result.Numbers)-1].Value
-		numbers = append(numbers, m.Number)
-	}
-	return numbers, nil
+	add(c.Probe, study.Number{Column: recipe.ColumnMIoU, Metric: "mIoU", Unit: "%", Protocol: c.Probe.Protocol()})
+	add(nearest, study.Number{Column: recipe.ColumnKNN, Metric: "k-NN accuracy", Unit: "%", Protocol: nearest.Protocol()})
+	return all
 }
 
 // table returns a table of the rows and columns with records.

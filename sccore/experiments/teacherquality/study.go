@@ -59,7 +59,7 @@ var Study = recipe.Cells[Config, data]{Stage: stage}.Spec(study.Spec[Config, dat
 		case makes(c):
 			return nil
 		case c.Dataset == voc:
-			return d.RecallNumbers(c.Config.row())
+			return recipe.NumbersOf(c.Config.row(), d.RecallMeasures(c.Config.Recall, c.Config.Probe))
 		}
 		return []study.Number{{Row: c.Config.row(), Column: recipe.ColumnMIoU}}
 	},
@@ -322,7 +322,7 @@ func (w worker) train(r *run) error {
 func (w worker) record(r *run, details map[string]float64) error {
 	c, e := r.Cell.Config, &evaluation.Encoder{FeatureExtractor: w.Frozen, Seed: uint64(r.Cell.Seed)}
 	if r.Cell.Dataset == voc {
-		numbers, err := r.Data.MeasureRecall(r.Context, e, c.Recall, c.Probe)
+		numbers, err := recipe.MeasureAll(r.Context, e, r.Data.RecallMeasures(c.Recall, c.Probe))
 		for i := range numbers {
 			numbers[i].Row, numbers[i].Details = c.row(), details
 			numbers[i].Protocol += ", online branch"

@@ -31,7 +31,7 @@ func TestDenseMeasures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.dense = append(d.dense, measuring{column, m, data})
+		d.dense = append(d.dense, denseMeasure(column, m, data, ""))
 	}
 	numbers, err := d.Measure(t.Context(), e, Config{})
 	if err != nil || len(numbers) != 3 {
@@ -43,7 +43,7 @@ func TestDenseMeasures(t *testing.T) {
 		}
 	}
 	var warned []string
-	if err := d.openDense(study.Options{Data: t.TempDir(), Warn: func(line string) { warned = append(warned, line) }}, c); err != nil || len(warned) != 9 {
+	if _, err := c.open(study.Options{Data: t.TempDir(), Warn: func(line string) { warned = append(warned, line) }}, ""); err != nil || len(warned) != 9 {
 		t.Errorf("without datasets: %q, %v", warned, err)
 	}
 }

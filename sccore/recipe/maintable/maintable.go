@@ -104,7 +104,7 @@ func Spec[C comparable](s study.Spec[C, Data]) study.Spec[C, Data] {
 type Data struct {
 	recipe.Data
 	measured []measured
-	dense    []measuring
+	dense    []recipe.Measure
 }
 
 // measured holds the labelled images of one dataset of the experiment main. Its identity, which records hold, covers the training images, too.
@@ -179,44 +179,37 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 		}
 		d.measured = append(d.measured, measured{identity, m})
 	}
-	if config.Dense == (Dense{}) {
-		return d, nil
+	if config.Dense != (Dense{}) {
+		d.dense, err = config.Dense.open(o, d.Identity())
 	}
-	err = d.openDense(o, config.Dense)
 	return d, err
 }
 
 // Numbers lists the numbers of a row that [Data.Measure] measures, without their values.
-func (d Data) Numbers(row string) (numbers []study.Number) {
-	for _, m := range d.measured {
-		for _, column := range m.columns() {
-			numbers = append(numbers, study.Number{Row: row, Column: column, Data: m.identity})
-		}
-	}
-	return slices.Concat(numbers, d.RecallNumbers(row), d.denseNumbers(row))
+func (d Data) Numbers(row string, config Config) []study.Number {
+	return recipe.NumbersOf(row, d.measures(config))
 }
 
-// Measure measures a frozen encoder: the columns of the table that the images have labels for.
-func (d Data) Measure(ctx context.Context, e *evaluation.Encoder, config Config) (numbers []study.Number, err error) {
+// Measure measures a frozen encoder: the columns of the table that the images have labels for, recall over patches, and dense features.
+func (d Data) Measure(ctx context.Context, e *evaluation.Encoder, config Config) ([]study.Number, error) {
+	return recipe.MeasureAll(ctx, e, d.measures(config))
+}
+
+func (d Data) measures(config Config) (all []recipe.Measure) {
 	table := evaluation.MainTable{Size: config.Size, KNN: config.KNN, Class: config.Linear, Patch: config.Probe, Segmentation: config.Segmentation}
-	for _, m := range d.measured {
-		result, err := table.Measure(ctx, e, m.Data)
-		if err != nil {
-			return nil, err
+	for _, of := range d.measured {
+		m := recipe.Measure{Evaluation: table, Images: of.Data, Read: func(numbers []study.Number, result evaluation.Result) error {
+			for i := range numbers {
+				numbers[i].Value = result.Numbers[0].Details[numbers[i].Column]
+			}
+			return nil
+		}}
+		for _, column := range of.columns() {
+			m.Numbers = append(m.Numbers, study.Number{Column: column, Metric: metrics[column], Unit: "%", Protocol: of.protocol(column, config), Data: of.identity})
 		}
-		values := result.Numbers[0].Details
-		for _, column := range m.columns() {
-			numbers = append(numbers, study.Number{
-				Column: column, Metric: metrics[column], Unit: "%", Value: values[column], Protocol: m.protocol(column, config), Data: m.identity,
-			})
-		}
+		all = append(all, m)
 	}
-	recall, err := d.MeasureRecall(ctx, e, config.Recall, config.Probe)
-	if err != nil {
-		return nil, err
-	}
-	dense, err := d.measureDense(ctx, e)
-	return slices.Concat(numbers, recall, dense), err
+	return slices.Concat(all, d.RecallMeasures(config.Recall, config.Probe), d.dense)
 }
 
 // Dense measures dense features as Fig. longer_training and Fig. longer_training_full do: a linear layer and an FCN on the datasets of transfer learning, and the
@@ -242,27 +235,20 @@ const cityscapes = "cityscapes"
 // segmentations are the datasets that a linear layer and an FCN segment, in the order of the figure.
 var segmentations = []string{"coco", "voc2012", "ade20k", cityscapes}
 
-// measuring is an evaluation of dense features on its images, and the column of its first number.
-type measuring struct {
-	column string
-	evaluation.Evaluation
-	data evaluation.Data
-}
-
 // DenseColumns are the columns that [Dense] can have. The first three are of Fig. longer_training, all are of Fig. longer_training_full.
 var DenseColumns = []string{
 	"COCOStuff-27 FCN", "Cityscapes FCN", "DAVIS J&F", "PASCAL VOC FCN", "ADE20k FCN", "COCOStuff-27 linear", "PASCAL VOC linear", "ADE20k linear", "Cityscapes linear",
 }
 
-// openDense opens what there is of the datasets, and warns of the others.
-func (d *Data) openDense(o study.Options, c Dense) error {
+// open opens what there is of the datasets, and warns of the others. identity is that of the training images.
+func (c Dense) open(o study.Options, identity string) (all []recipe.Measure, err error) {
 	open := func(dataset, column string, e evaluation.Evaluation) error {
 		data, err := e.Open(evaluation.Source{Dir: o.Data, Dataset: dataset})
 		if errors.Is(err, fs.ErrNotExist) {
 			o.Warnf("skipped the columns of %s: %v", dataset, err)
 			return nil
 		}
-		d.dense = append(d.dense, measuring{strings.Replace(column, "*", data.Name, 1), e, data})
+		all = append(all, denseMeasure(strings.Replace(column, "*", data.Name, 1), e, data, identity))
 		return err
 	}
 	for _, dataset := range segmentations {
@@ -273,30 +259,18 @@ func (d *Data) openDense(o study.Options, c Dense) error {
 			}
 		}
 		if err := errors.Join(open(dataset, "* linear", linear), open(dataset, "* FCN", fcn)); err != nil {
-			return err
-		}
-	}
-	return open("davis", "DAVIS J&F", c.Video)
-}
-
-// denseNumbers lists the numbers of [Dense] of a row, without their values.
-func (d Data) denseNumbers(row string) (numbers []study.Number) {
-	for _, m := range d.dense {
-		numbers = append(numbers, study.Number{Row: row, Column: m.column, Data: d.Identity() + "; measured on " + m.data.Identity()})
-	}
-	return numbers
-}
-
-// measureDense measures a frozen encoder by [Dense].
-func (d Data) measureDense(ctx context.Context, e *evaluation.Encoder) ([]study.Number, error) {
-	numbers := d.denseNumbers("")
-	for i, m := range d.dense {
-		result, err := m.Measure(ctx, e, m.data)
-		if err != nil {
 			return nil, err
 		}
-		first, n := result.Numbers[0], &numbers[i]
-		n.Metric, n.Unit, n.Value, n.Protocol = first.Metric, first.Unit, first.Value, m.Protocol()
 	}
-	return numbers, nil
+	return all, open("davis", "DAVIS J&F", c.Video)
+}
+
+// denseMeasure records the first number of an evaluation of dense features.
+func denseMeasure(column string, e evaluation.Evaluation, data evaluation.Data, identity string) recipe.Measure {
+	n := study.Number{Column: column, Protocol: e.Protocol(), Data: identity + "; measured on " + data.Identity()}
+	return recipe.Measure{Evaluation: e, Images: data, Numbers: []study.Number{n}, Read: func(numbers []study.Number, result evaluation.Result) error {
+		first := result.Numbers[0]
+		numbers[0].Metric, numbers[0].Unit, numbers[0].Value = first.Metric, first.Unit, first.Value
+		return nil
+	}}
 }

@@ -108,7 +108,7 @@ func (r Results) evidence(claim figures.Claim, alternative int, text, random str
 	}
 	e.Images = r.Images(q)
 	columns, _ := columnsOf(q)
-	rows := slices.Concat(strings.Split(q.Row, " < "), strings.Split(q.MinusRow, " & "))
+	rows := rowsOf(q)
 	if q.MinusColumn != "" {
 		columns = append(columns, q.MinusColumn)
 	}
@@ -131,8 +131,8 @@ func (r Results) evidence(claim figures.Claim, alternative int, text, random str
 				start := record.start()
 				changed(start.Encoder.Changed)
 				fromFile = fromFile || start.Init != ""
-				minus := slices.Contains(strings.Split(q.MinusRow, " & "), row)
 				if gate, ok := record.Details[DetailGate]; ok {
+					minus := slices.Contains(strings.Split(q.MinusRow, " & "), row)
 					if lowest, seen := gates[minus]; !seen || gate < lowest {
 						gates[minus] = gate
 					}
@@ -150,6 +150,11 @@ func (r Results) evidence(claim figures.Claim, alternative int, text, random str
 		e.Note = strings.TrimSpace(e.Note + fmt.Sprintf(" All seeds of %s start from one file, so intervals leave out the start's share.", claim.Experiment))
 	}
 	return e
+}
+
+// rowsOf lists the rows of a quantity, with those that are subtracted.
+func rowsOf(q figures.Quantity) []string {
+	return slices.Concat(strings.Split(q.Row, " < "), strings.Split(q.MinusRow, " & "))
 }
 
 // columnsOf splits the columns of a quantity, and says whether it needs all of them.
@@ -183,7 +188,7 @@ func (r Results) Quantity(q figures.Quantity) (values []float64) {
 
 // measured identifies what a quantity of a seed is measured on: the files of weights with the numbers that they give, or the seed where there is no such file.
 func (r Results) measured(q figures.Quantity, columns []string, seed int) (of string) {
-	rows := slices.Concat(strings.Split(q.Row, " < "), strings.Split(q.MinusRow, " & "))
+	rows := rowsOf(q)
 	for _, column := range append(columns[:len(columns):len(columns)], q.MinusColumn) {
 		for _, row := range rows {
 			record, ok := r.OfSeed(row, column, seed)
@@ -201,13 +206,11 @@ func (r Results) measured(q figures.Quantity, columns []string, seed int) (of st
 func (r Results) seeds(row string, columns ...string) (seeds []int) {
 	for _, column := range columns {
 		for _, record := range r.Of(row, column) {
-			if !slices.Contains(seeds, record.Seed) {
-				seeds = append(seeds, record.Seed)
-			}
+			seeds = append(seeds, record.Seed)
 		}
 	}
 	slices.Sort(seeds)
-	return seeds
+	return slices.Compact(seeds)
 }
 
 // quantity is the value of a quantity in one of its columns, of one seed; ok reports whether it has all records.
@@ -264,7 +267,7 @@ func (r Record) byImage() (counts stats.ByImage) {
 // nothing of other seeds. N is 0 for details and for several columns, and unless all records of the rows have counts of as many images.
 func (r Results) Images(q figures.Quantity) stats.Interval {
 	drawn, counts, images := Results{runs: map[[2]string][]Record{}}, map[[2]string][]stats.ByImage{}, 0
-	for _, row := range slices.Concat(strings.Split(q.Row, " < "), strings.Split(q.MinusRow, " & ")) {
+	for _, row := range rowsOf(q) {
 		key := [2]string{row, q.Column}
 		drawn.runs[key] = slices.Clone(r.runs[key])
 		for _, record := range r.runs[key] {

@@ -189,6 +189,11 @@ func ByKind(tables func(Results) []figures.Table) func(Results) []figures.Table 
 	}
 }
 
+// FromFile reports whether trainings behind the records start from a file of weights.
+func (r Results) FromFile() bool {
+	return slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(r.runs))...), func(record Record) bool { return record.start().Init != "" })
+}
+
 // Empty reports whether there are no records.
 func (r Results) Empty() bool { return len(r.runs) == 0 }
 
@@ -326,18 +331,15 @@ func (r Results) Describe(t *figures.Table, unit string, columns ...string) {
 	recorded := 0
 	for _, column := range columns {
 		changed, ok := r.changed[column]
-		if !ok {
-			continue
+		if ok {
+			recorded++
 		}
-		recorded++
-		if len(changed) == 0 {
-			continue
+		if text := strings.Join(changed, ", "); text != "" {
+			if sharing[text] == nil {
+				changes = append(changes, text)
+			}
+			sharing[text] = append(sharing[text], column)
 		}
-		text := strings.Join(changed, ", ")
-		if sharing[text] == nil {
-			changes = append(changes, text)
-		}
-		sharing[text] = append(sharing[text], column)
 	}
 	for _, text := range changes {
 		if len(sharing[text]) == recorded {

@@ -14,12 +14,6 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// beyondPaper reports whether a row is not in the paper: a line that varies the filter, or one that is read before it.
-func beyondPaper(row string) bool {
-	number, err := strconv.Atoi(row)
-	return row == beforeRow || err == nil && number > len(sccore.Ablations)
-}
-
 // pairs are the rows of the paired table: what a line adds to another one.
 var pairs = []struct{ Title, Row, Other string }{
 	{"line 1 − line 2: image against patch alignment", "1", "2"},
@@ -47,27 +41,18 @@ var pairs = []struct{ Title, Row, Other string }{
 	{"line 7 − initialisation: all of the method", "7", recipe.RowInit},
 }
 
-// filterCaptions say what the lines show that the paper does not have.
-var filterCaptions = map[int]string{
-	8:  " Line 8 is not in the paper: there [CLS] can see the filter.",
-	9:  " Line 9 is not in the paper: what it gains over line 6 as line 7 does is not the gain of object prototypes.",
-	10: " Line 10, with frozen random prototypes, is not in the paper.",
-	11: " Line 11, without L_proto, is not in the paper.",
+// beyond are the rows that are not in the paper, with their heads and what captions say of them.
+var beyond = []struct{ row, head, caption string }{
+	{beforeRow, beforeRow, " Line 7, before the filter, is line 7's encoder with the filter left out: the layers behind it then see tokens that they were not trained on."},
+	{"8", "8: " + sccore.FilterAblations[0].Name, " Line 8 is not in the paper: there [CLS] can see the filter."},
+	{"9", "9: " + sccore.FilterAblations[1].Name, " Line 9 is not in the paper: what it gains over line 6 as line 7 does is not the gain of object prototypes."},
+	{"10", "10: " + sccore.FilterAblations[2].Name, " Line 10, with frozen random prototypes, is not in the paper."},
+	{"11", "11: " + sccore.FilterAblations[3].Name, " Line 11, without L_proto, is not in the paper."},
 }
 
-// fromWeights reports whether the lines start from a file of weights.
-func fromWeights(r study.Results) bool {
-	for _, column := range slices.Concat(maintable.Columns, recipe.RecallColumns) {
-		for _, line := range maintable.AllLines {
-			for _, record := range r.Of(strconv.Itoa(line.Line), column) {
-				var config maintable.Config
-				if record.DecodeConfig(&config) == nil && config.Init != "" {
-					return true
-				}
-			}
-		}
-	}
-	return false
+// beyondPaper reports whether a row is one of them.
+func beyondPaper(row string) bool {
+	return slices.ContainsFunc(beyond, func(other struct{ row, head, caption string }) bool { return other.row == row })
 }
 
 // compares reports whether the paper's numbers of a column compare with ours: not on synthetic images, nor on other classes than ImageNet-1k's.
@@ -78,7 +63,7 @@ func compares(r study.Results, column string) bool {
 // tables returns the paper's table with our numbers, and a table of what each part adds, paired by seed.
 func tables(r study.Results) []figures.Table {
 	from, other := "stage-1 checkpoint of its seed", recipe.RowInit // What the lines start from, and the row that has no records.
-	if fromWeights(r) {
+	if r.FromFile() {
 		from, other = "weights", recipe.RowAlignment
 	}
 	title := "Tab. ablation"
@@ -118,14 +103,10 @@ func tables(r study.Results) []figures.Table {
 	for _, line := range paper.Rows {
 		main.Rows = append(main.Rows, study.Row{Key: line.Heads[0], Heads: line.Heads})
 	}
-	if recorded(beforeRow) {
-		main.Rows = append(main.Rows, study.Row{Key: beforeRow, Heads: []string{beforeRow, "1", "1", "1", "1", "1"}})
-		caption += " Line 7, before the filter, is line 7's encoder with the filter left out: the layers behind it then see tokens that they were not trained on."
-	}
-	for _, line := range sccore.FilterAblations {
-		if row := strconv.Itoa(line.Line); recorded(row) {
-			main.Rows = append(main.Rows, study.Row{Key: row, Heads: []string{row + ": " + line.Name, "1", "1", "1", "1", "1"}})
-			caption += filterCaptions[line.Line]
+	for _, other := range beyond {
+		if recorded(other.row) {
+			main.Rows = append(main.Rows, study.Row{Key: other.row, Heads: []string{other.head, "1", "1", "1", "1", "1"}})
+			caption += other.caption
 		}
 	}
 	main.Caption = caption

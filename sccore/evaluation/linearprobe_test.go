@@ -103,7 +103,7 @@ func TestLinearProbeBadInput(t *testing.T) {
 			return errorOf(good.Rank(b, tensors.FromFlatDataAndDimensions([]float32{}, 0, 2), nil, 2, queries, 1, 0))
 		},
 		"top 0 is below 1": func() error { return errorOf(good.Rank(b, bank, []int32{0, 1}, 2, queries, 0, 0)) },
-		"training image 0: feature 0 is NaN": func() error {
+		"linear probe: the loss is NaN at step 0": func() error {
 			return errorOf(good.Rank(b, tensors.FromValue([][]float32{{float32(math.NaN()), 0}, {0, 1}}), []int32{0, 1}, 2, queries, 1, 0))
 		},
 	} {

@@ -2,6 +2,7 @@ package finetune
 
 import (
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,50 +18,36 @@ func wantError(t *testing.T, err error, want string) {
 	}
 }
 
-func detectionLoader() DetectionLoader {
-	return DetectionLoader{
-		Images: upright(10, 32), Transform: DetectionTransform{MinShort: 24, MaxShort: 32, Step: 4, Long: 48, CropShort: [3]int{32, 40, 48}, MinCrop: 20, MaxCrop: 32},
-		Divisor: 16, Objects: 3, MaskSize: 8, Loading: Loading{BatchSize: 2, Seed: 3},
-	}
-}
-
-func takeDetection(t *testing.T, l DetectionLoader, from, count int) (batches []*Batch[DetectionImage]) {
-	t.Helper()
-	for batch, err := range l.Batches(t.Context(), from) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if batches = append(batches, batch); len(batches) == count {
-			break
-		}
-	}
-	return batches
-}
-
 func TestDetectionBatches(t *testing.T) {
-	l := detectionLoader()
-	want := takeDetection(t, l, 0, 12) // Two epochs: 5 images of each canvas are 3 batches.
-	for name, change := range map[string]func(*DetectionLoader){
-		"one worker": func(l *DetectionLoader) { l.Workers = 1 }, "3 workers": func(l *DetectionLoader) { l.Workers = 3 },
-		"5 batches at once": func(l *DetectionLoader) { l.Together = 5 },
-	} {
-		other := l
-		change(&other)
-		if !reflect.DeepEqual(takeDetection(t, other, 0, 12), want) {
-			t.Errorf("%s: other batches", name)
+	images, one := upright(10, 32), tinyDetection()
+	one.Transform.Long, one.MaskSize = 48, 8
+	from := func(c DetectionTraining, from, count int) []*Batch[DetectionImage] {
+		t.Helper()
+		return take(t, c.Batches(t.Context(), images, 3, from), count)
+	}
+	want := from(one, 0, 12) // Two epochs: 5 images of each canvas are 3 batches.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for workers := 1; workers <= 3; workers += 2 {
+		runtime.GOMAXPROCS(workers)
+		for _, parts := range []int{1, 5} {
+			other := one
+			other.Batch, other.Parts = 2*parts, parts
+			if !reflect.DeepEqual(from(other, 0, 12), want) {
+				t.Errorf("%d parts, %d workers: other batches", parts, workers)
+			}
 		}
 	}
-	if !reflect.DeepEqual(takeDetection(t, l, 7, 5), want[7:]) {
-		t.Error("a run that resumes at step 7 draws other batches")
+	if !reflect.DeepEqual(from(one, 7, 5), want[7:]) {
+		t.Error("a run that resumes at part 7 draws other batches")
 	}
 	for epoch := range 2 {
-		var images []int
+		var seen []int
 		canvases := map[datasets.Size]int{}
 		for _, batch := range want[6*epoch : 6*epoch+6] {
 			canvases[batch.Canvas]++
 			for _, at := range batch.Images {
-				images = append(images, at.Image)
-				if im := l.Images.Image(at.Image); (im.Width >= im.Height) != (batch.Canvas.Width >= batch.Canvas.Height) {
+				seen = append(seen, at.Image)
+				if im := images.Image(at.Image); (im.Width >= im.Height) != (batch.Canvas.Width >= batch.Canvas.Height) {
 					t.Errorf("image %d of %d×%d on canvas %v", at.Image, im.Width, im.Height, batch.Canvas)
 				}
 			}
@@ -70,9 +57,9 @@ func TestDetectionBatches(t *testing.T) {
 				}
 			}
 		}
-		slices.Sort(images)
-		if images = slices.Compact(images); len(images) != 10 || len(canvases) != 2 || canvases[datasets.Size{Height: 32, Width: 48}] != 3 {
-			t.Errorf("epoch %d: %d images on %v", epoch, len(images), canvases)
+		slices.Sort(seen)
+		if seen = slices.Compact(seen); len(seen) != 10 || len(canvases) != 2 || canvases[datasets.Size{Height: 32, Width: 48}] != 3 {
+			t.Errorf("epoch %d: %d images on %v", epoch, len(seen), canvases)
 		}
 	}
 	places := func(batch *Batch[DetectionImage]) [2]int { return [2]int{batch.Images[0].Image, batch.Images[1].Image} }
@@ -121,26 +108,15 @@ func TestObjectsThatAreTrainedOn(t *testing.T) {
 }
 
 func TestDetectionLoaderErrors(t *testing.T) {
-	for want, change := range map[string]func(*DetectionLoader){
-		"no images": func(l *DetectionLoader) { l.Images = nil }, "divisor 0": func(l *DetectionLoader) { l.Divisor = 0 }, "objects 0": func(l *DetectionLoader) { l.Objects = 0 },
-		"mask_size 2": func(l *DetectionLoader) { l.MaskSize = 2 }, "batch_size 0": func(l *DetectionLoader) { l.BatchSize = 0 }, "workers -1": func(l *DetectionLoader) { l.Workers = -1 },
-		"long 0": func(l *DetectionLoader) { l.Transform.Long = 0 },
-	} {
-		l := detectionLoader()
-		change(&l)
-		for _, err := range l.Batches(t.Context(), 0) {
-			wantError(t, err, want)
-		}
-	}
-	l := detectionLoader()
-	truth := *l.Images.Truth
+	images := upright(10, 32)
+	truth := *images.Truth
 	truth.Images = slices.Clone(truth.Images)
 	truth.Images[0].Height = 31
-	l.Images = datasets.NewObjectImages("set", "set", &truth, func(i int) (*datasets.SegmentedImage, error) {
+	images = datasets.NewObjectImages("set", "set", &truth, func(i int) (*datasets.SegmentedImage, error) {
 		return &datasets.SegmentedImage{Name: "scene.jpg", Height: 32, Width: 32, Pixels: make([]uint8, 3*32*32)}, nil
 	})
 	var last error
-	for _, err := range l.Batches(t.Context(), 0) {
+	for _, err := range tinyDetection().Batches(t.Context(), images, 3, 0) {
 		last = err
 	}
 	wantError(t, last, "scene.jpg: image ")

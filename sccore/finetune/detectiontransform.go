@@ -65,11 +65,8 @@ type DetectionImage struct {
 }
 
 // Apply makes the training image of an image that a seed, an epoch and the image's index in its set determine. At most count objects are kept, the first ones;
-// those that a crop leaves out do not count. maskSize is the side of masks, at least 3. It panics if [settings.Check] fails.
+// those that a crop leaves out do not count. maskSize is the side of masks, at least 3.
 func (t DetectionTransform) Apply(a *datasets.SegmentedImage, objects []Object, canvas datasets.Size, count, maskSize int, seed uint64, epoch, image int) DetectionImage {
-	if err := settings.Check(t); err != nil {
-		panic("finetune: " + err.Error())
-	}
 	g := t.geometry(datasets.Size{Height: a.Height, Width: a.Width}, canvas, views.Stream(seed, epoch, int32(image), 0, "geometry"))
 	out := DetectionImage{
 		Pixels: make([]uint8, 3*canvas.Height*canvas.Width), Size: g.size,

@@ -173,10 +173,7 @@ func (t DetectionTraining) loss(scope *model.Scope, inputs []*Node) (*Node, []tr
 // batches makes the images of a run.
 func (t *DetectionTrainer) batches(ctx context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
 	c := t.config
-	loader := DetectionLoader{
-		Images: t.Images, Transform: c.Transform, Divisor: c.Detector.divisor(), Objects: c.Objects, MaskSize: c.MaskSize, Loading: c.loading(seed),
-	}
-	return train.Prepared(loader.Batches(ctx, from), func(b *Batch[DetectionImage]) (train.Batch, error) {
+	return train.Prepared(c.Batches(ctx, t.Images, seed, from), func(b *Batch[DetectionImage]) (train.Batch, error) {
 		all := c.shapes(b.Canvas)
 		return train.Batch{Inputs: []any{
 			stack(all[0], b.Made, func(m DetectionImage) []uint8 { return m.Pixels }), stack(all[1], b.Made, func(m DetectionImage) []int32 { return filled(m.Size) }),

@@ -9,12 +9,12 @@ import (
 )
 
 // A run of many steps ranges over the batches; one that resumes begins at its step.
-func ExampleSegmentationLoader() {
-	loader := finetune.SegmentationLoader{
-		Images: synthetic.Scenes(10, 48, 1).Segmentation(), Loading: finetune.Loading{BatchSize: 4, Seed: 1},
+func ExampleSegmentationTraining_Batches() {
+	training := finetune.SegmentationTraining{
+		Training:  finetune.Training{Batch: 4, Parts: 1},
 		Transform: finetune.SegmentationTransform{Scale: finetune.Scale{Long: 192, Short: 48}, MinRatio: 0.5, MaxRatio: 2, CropSize: 32, CatMaxRatio: 0.75, PhotometricDistortion: true},
 	}
-	for batch, err := range loader.Batches(context.Background(), 2) {
+	for batch, err := range training.Batches(context.Background(), synthetic.Scenes(10, 48, 1).Segmentation(), 1, 2) {
 		if err != nil {
 			panic(err)
 		}

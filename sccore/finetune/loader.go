@@ -2,7 +2,6 @@ package finetune
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -12,21 +11,11 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/detection"
 	"github.com/semcon/semcon/sccore/rle"
-	"github.com/semcon/semcon/sccore/settings"
 )
 
-// Loading says how training batches are read. A batch depends only on the images, the transform, the batch size, the seed and the step: a run resumes from the
-// step alone, and the numbers of workers and of batches at once change nothing.
-type Loading struct {
-	BatchSize int    `json:"batch_size" range:"[1,2^20]"` // Images per batch.
-	Seed      uint64 // Of order and transforms.
-	Workers   int    `json:"workers" range:"[0,2^20]"`  // Images read at once; 0 for one per processor.
-	Together  int    `json:"together" range:"[0,2^20]"` // Batches whose images are read at once, such as the parts of a step; 0 for 1.
-}
-
-// Batch is the input of one training step, or of a part of one. I is [SegmentationCrop] or [DetectionImage].
+// Batch is the input of a part of a training step. I is [SegmentationCrop] or [DetectionImage].
 type Batch[I any] struct {
-	Step   int
+	Step   int           // The number of the part, counted over all steps.
 	Canvas datasets.Size // Of each image.
 	Images []Place
 	Made   []I // One for each of Images.
@@ -35,25 +24,27 @@ type Batch[I any] struct {
 // Place is an image by its index in its set, and the epoch that it is seen in.
 type Place struct{ Image, Epoch int }
 
-// batches yields the batches from a step on, without end. plan returns the images of a step and their canvas; it is called for one step after the other. After
-// an error it ends. The error is invalid, if it is not nil, or the error of ctx or read.
+// batches yields the parts of a run's batches from one on, without end. A part depends only on the images, the transform, the size of a part, the seed and its number: a run
+// resumes from the number alone. The images of all parts of a step are read at once. plan returns the images of a part and their canvas; it is called for one part after
+// the other. After an error it ends, which is that of ctx or read.
 func batches[I any](
-	ctx context.Context, l Loading, invalid error, from int, plan func(step int) (datasets.Size, []Place), read func(canvas datasets.Size, at Place) (I, error),
+	ctx context.Context, t Training, from int, plan func(number int) (datasets.Size, []Place), read func(canvas datasets.Size, at Place) (I, error),
 ) iter.Seq2[*Batch[I], error] {
 	return func(yield func(*Batch[I], error) bool) {
-		err := invalid
-		for together := max(1, l.Together); err == nil; {
+		for {
 			var group []*Batch[I]
-			for step := from; step == from || step%together != 0; step++ {
-				canvas, images := plan(step)
-				group = append(group, &Batch[I]{Step: step, Canvas: canvas, Images: images, Made: make([]I, len(images))})
+			for number := from; number == from || number%t.Parts != 0; number++ {
+				canvas, images := plan(number)
+				group = append(group, &Batch[I]{Step: number, Canvas: canvas, Images: images, Made: make([]I, len(images))})
 			}
-			if err = datasets.EachImage(ctx, len(group)*l.BatchSize, l.Workers, func(i int) (err error) {
-				batch, place := group[i/l.BatchSize], i%l.BatchSize
+			err := datasets.EachImage(ctx, len(group)*t.part(), 0, func(i int) (err error) {
+				batch, place := group[i/t.part()], i%t.part()
 				batch.Made[place], err = read(batch.Canvas, batch.Images[place])
 				return err
-			}); err != nil {
-				break
+			})
+			if err != nil {
+				yield(nil, err)
+				return
 			}
 			for _, batch := range group {
 				if !yield(batch, nil) {
@@ -62,115 +53,79 @@ func batches[I any](
 			}
 			from += len(group)
 		}
-		yield(nil, err)
 	}
 }
 
-// SegmentationLoader makes training batches of crops. The images are shuffled anew in each epoch, and images left over from the last whole batch of an epoch
-// begin the next one.
-type SegmentationLoader struct {
-	Images    *datasets.Segmentation `range:"-"`
-	Transform SegmentationTransform
-	Loading
-}
-
-// Batches yields the batches from the given step on, without end. After an error it ends. The error is that of ctx, or one line that names a setting or a file.
-func (l SegmentationLoader) Batches(ctx context.Context, from int) iter.Seq2[*Batch[SegmentationCrop], error] {
-	invalid := settings.Check(l)
-	if l.Images == nil || l.Images.Len() < 1 {
-		invalid = errors.New("no images to train on")
-	}
-	order := datasets.Order{Seed: l.Seed}
-	return batches(ctx, l.Loading, invalid, from, func(step int) (datasets.Size, []Place) {
-		images := make([]Place, l.BatchSize)
-		for i := range images {
-			images[i].Epoch, images[i].Image = order.At(step*l.BatchSize+i, l.Images.Len())
+// Batches yields the parts of a run's batches from a number on, without end. The images are shuffled anew in each epoch, and images left over from the last whole part
+// of an epoch begin the next one. After an error it ends. The error is that of ctx, or one line that names a file.
+func (t SegmentationTraining) Batches(ctx context.Context, images *datasets.Segmentation, seed uint64, from int) iter.Seq2[*Batch[SegmentationCrop], error] {
+	order := datasets.Order{Seed: seed}
+	return batches(ctx, t.Training, from, func(number int) (datasets.Size, []Place) {
+		places := make([]Place, t.part())
+		for i := range places {
+			places[i].Epoch, places[i].Image = order.At(number*t.part()+i, images.Len())
 		}
-		return datasets.Size{Height: l.Transform.CropSize, Width: l.Transform.CropSize}, images
+		return datasets.Size{Height: t.Transform.CropSize, Width: t.Transform.CropSize}, places
 	}, func(_ datasets.Size, at Place) (crop SegmentationCrop, err error) {
-		a, err := l.Images.Read(at.Image)
-		if err == nil {
-			err = check(a, len(l.Images.Classes))
-		}
+		a, err := images.Read(at.Image)
 		if err != nil {
 			return crop, err
 		}
-		return l.Transform.Apply(a, l.Seed, at.Epoch, at.Image), nil
+		return t.Transform.Apply(a, seed, at.Epoch, at.Image), nil
 	})
 }
 
-// DetectionLoader makes training batches of images with objects. The images of a batch share their canvas, which lies across or upright as they do. Each epoch
-// shuffles the images within each canvas, and then the batches. The last batch of a canvas is filled up with its first images.
+// Batches yields the parts of a run's batches from a number on, without end. The images of a part share their canvas, which lies across or upright as they do. Each epoch
+// shuffles the images within each canvas, and then the parts. The last part of a canvas is filled up with its first images.
 //
-// Crowds are left out, and so are objects that lie outside of their image or have a side of less than a pixel, as by mmdetection.
-type DetectionLoader struct {
-	Images    *datasets.ObjectImages `range:"-"`
-	Transform DetectionTransform
-	Divisor   int `json:"divisor" range:"[1,2^14]"`   // Of the sides of the canvas in pixels.
-	Objects   int `json:"objects" range:"[1,2^10]"`   // Places for objects an image.
-	MaskSize  int `json:"mask_size" range:"[3,2^10]"` // Side of their masks.
-	Loading
-}
-
-// Batches yields the batches from the given step on, without end. After an error it ends. The error is that of ctx, or one line that names a setting or a file.
-func (l DetectionLoader) Batches(ctx context.Context, from int) iter.Seq2[*Batch[DetectionImage], error] {
-	invalid := settings.Check(l)
-	if l.Images == nil || l.Images.Len() < 1 {
-		invalid = errors.New("no images with objects to train on")
+// Crowds are left out, and so are objects that lie outside of their image or have a side of less than a pixel, as by mmdetection. Errors are as for segmentation.
+func (t DetectionTraining) Batches(ctx context.Context, images *datasets.ObjectImages, seed uint64, from int) iter.Seq2[*Batch[DetectionImage], error] {
+	order := canvasOrder{DetectionTraining: t, images: images, seed: seed, epoch: -1}
+	for i := range images.Len() {
+		group := 0
+		if order.canvas(i) != t.canvas() {
+			group = 1
+		}
+		order.groups[group] = append(order.groups[group], i)
 	}
-	var order *canvasOrder
-	if invalid == nil {
-		order = newCanvasOrder(l)
-	}
-	return batches(ctx, l.Loading, invalid, from, order.at, func(canvas datasets.Size, at Place) (made DetectionImage, err error) {
-		picture, err := l.Images.Read(at.Image)
+	return batches(ctx, t.Training, from, order.at, func(canvas datasets.Size, at Place) (made DetectionImage, err error) {
+		picture, err := images.Read(at.Image)
 		if err != nil {
 			return made, err
 		}
-		objects, err := objectsOf(l.Images, at.Image)
+		objects, err := objectsOf(images, at.Image)
 		if err != nil {
 			return made, err
 		}
-		return l.Transform.Apply(picture, objects, canvas, l.Objects, l.MaskSize, l.Seed, at.Epoch, at.Image), nil
+		return t.Transform.Apply(picture, objects, canvas, t.Objects, t.MaskSize, seed, at.Epoch, at.Image), nil
 	})
 }
 
-// canvasOrder is the order of the batches.
+// canvasOrder is the order of the parts.
 type canvasOrder struct {
-	loader DetectionLoader
+	DetectionTraining
+	images *datasets.ObjectImages
+	seed   uint64
 	groups [2][]int // The images that lie across, and the others, or all in the first one if both canvases are one.
 
 	epoch   int
 	batches [][]Place // Of the epoch.
 }
 
-func newCanvasOrder(l DetectionLoader) *canvasOrder {
-	o := &canvasOrder{loader: l, epoch: -1}
-	across := l.Transform.scale().canvasFor(datasets.Size{Height: 1, Width: 2}, l.Divisor)
-	for i := range l.Images.Len() {
-		group := 0
-		if o.canvas(i) != across {
-			group = 1
-		}
-		o.groups[group] = append(o.groups[group], i)
-	}
-	return o
-}
-
 // canvas is the canvas of an image.
 func (o *canvasOrder) canvas(i int) datasets.Size {
-	image := o.loader.Images.Image(i)
-	return o.loader.Transform.scale().canvasFor(datasets.Size{Height: image.Height, Width: image.Width}, o.loader.Divisor)
+	image := o.images.Image(i)
+	return o.Transform.scale().canvasFor(datasets.Size{Height: image.Height, Width: image.Width}, o.Detector.divisor())
 }
 
-// at returns the images of a batch, counted from the start of the first epoch, and their canvas.
+// at returns the images of a part, counted from the start of the first epoch, and their canvas.
 func (o *canvasOrder) at(position int) (canvas datasets.Size, images []Place) {
-	count, size := 0, o.loader.BatchSize
+	count, size := 0, o.part()
 	for _, group := range o.groups {
 		count += (len(group) + size - 1) / size
 	}
 	if epoch := position / count; epoch != o.epoch {
-		random := rand.New(rand.NewPCG(o.loader.Seed, uint64(epoch)))
+		random := rand.New(rand.NewPCG(o.seed, uint64(epoch)))
 		o.epoch, o.batches = epoch, nil
 		for _, group := range o.groups {
 			order := random.Perm(len(group))

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/semcon/semcon/sccore/datasets"
@@ -17,44 +18,49 @@ import (
 
 var smallTransform = SegmentationTransform{Scale: Scale{48, 24}, MinRatio: 0.5, MaxRatio: 2, CropSize: 16, CatMaxRatio: 0.75, PhotometricDistortion: true}
 
-// take returns the first batches from a step on.
-func take(t *testing.T, l SegmentationLoader, from, count int) (batches []*Batch[SegmentationCrop]) {
+// training is a training on crops of smallTransform, whose batches of this size have parts.
+func training(size, parts int) SegmentationTraining {
+	return SegmentationTraining{Transform: smallTransform, Training: Training{Batch: size * parts, Parts: parts}}
+}
+
+// take returns the first batches from one on.
+func take[I any](t *testing.T, batches iter.Seq2[*Batch[I], error], count int) (taken []*Batch[I]) {
 	t.Helper()
-	for batch, err := range l.Batches(t.Context(), from) {
+	for batch, err := range batches {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if batches = append(batches, batch); len(batches) == count {
+		if taken = append(taken, batch); len(taken) == count {
 			break
 		}
 	}
-	return batches
+	return taken
 }
 
 func TestBatchesDependOnSeedAndStepAlone(t *testing.T) {
-	l := SegmentationLoader{Images: synthetic.Scenes(7, 24, 1).Segmentation(), Transform: smallTransform, Loading: Loading{BatchSize: 4, Seed: 9, Workers: 1}}
-	want := take(t, l, 0, 6)
-	for name, change := range map[string]func(*SegmentationLoader){
-		"3 workers": func(l *SegmentationLoader) { l.Workers = 3 }, "all workers": func(l *SegmentationLoader) { l.Workers = 0 },
-		"2 workers": func(l *SegmentationLoader) { l.Workers = 2 }, "3 batches at once": func(l *SegmentationLoader) { l.Together = 3 },
-		"4 batches and 2 workers at once": func(l *SegmentationLoader) { l.Together, l.Workers = 4, 2 },
-	} {
-		other := l
-		change(&other)
-		if !reflect.DeepEqual(take(t, other, 0, 6), want) {
-			t.Errorf("%s: other batches", name)
+	images := synthetic.Scenes(7, 24, 1).Segmentation()
+	from := func(c SegmentationTraining, seed uint64, from, count int) []*Batch[SegmentationCrop] {
+		t.Helper()
+		return take(t, c.Batches(t.Context(), images, seed, from), count)
+	}
+	one := training(4, 1)
+	want := from(one, 9, 0, 6)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for workers := 1; workers <= 3; workers++ {
+		runtime.GOMAXPROCS(workers)
+		for _, parts := range []int{1, 3, 4} {
+			if !reflect.DeepEqual(from(training(4, parts), 9, 0, 6), want) {
+				t.Errorf("%d parts, %d workers: other batches", parts, workers)
+			}
 		}
 	}
-	if got := take(t, l, 3, 3); !reflect.DeepEqual(got, want[3:]) {
+	if got := from(one, 9, 3, 3); !reflect.DeepEqual(got, want[3:]) {
 		t.Error("a run that resumes at step 3 draws other batches")
 	}
-	other := l
-	other.Together = 2
-	if got := take(t, other, 3, 3); !reflect.DeepEqual(got, want[3:]) {
+	if got := from(training(4, 2), 9, 3, 3); !reflect.DeepEqual(got, want[3:]) {
 		t.Error("a run that reads two batches at once and resumes at the second draws other batches")
 	}
-	other.Seed++
-	if reflect.DeepEqual(take(t, other, 0, 1), want[:1]) {
+	if reflect.DeepEqual(from(one, 10, 0, 1), want[:1]) {
 		t.Error("another seed draws the same batch")
 	}
 
@@ -86,11 +92,11 @@ func TestBatchesDependOnSeedAndStepAlone(t *testing.T) {
 		t.Errorf("%d different crops of 24", len(crops))
 	}
 	// A crop of a batch is the crop of its image.
-	a, err := l.Images.Read(want[4].Images[1].Image) // Place 17, in epoch 2.
+	a, err := images.Read(want[4].Images[1].Image) // Place 17, in epoch 2.
 	if err != nil {
 		t.Fatal(err)
 	}
-	if crop := l.Transform.Apply(a, 9, 2, want[4].Images[1].Image); !reflect.DeepEqual(crop, want[4].Made[1]) {
+	if crop := smallTransform.Apply(a, 9, 2, want[4].Images[1].Image); !reflect.DeepEqual(crop, want[4].Made[1]) {
 		t.Error("the batch has another crop of its image")
 	}
 }
@@ -108,18 +114,9 @@ func broken(bad map[int]*datasets.SegmentedImage) *datasets.Segmentation {
 }
 
 func TestBrokenImages(t *testing.T) {
-	pixels := make([]uint8, 12)
-	for want, a := range map[string]*datasets.SegmentedImage{
-		"image3.jpg: damaged":                               nil,
-		"x.png: pixel (1, 0) has label 2, want one below 2": {Name: "x.png", Height: 2, Width: 2, Pixels: pixels, Mask: []uint8{0, 2, 0, 0}},
-		"x.png: the mask has another size than the image":   {Name: "x.png", Height: 2, Width: 2, Pixels: pixels, Mask: []uint8{0, 0}},
-		"x.png: 12 bytes do not make 3×2 pixels":            {Name: "x.png", Height: 2, Width: 3, Pixels: pixels, Mask: make([]uint8, 6)},
-	} {
-		l := SegmentationLoader{Images: broken(map[int]*datasets.SegmentedImage{3: a}), Transform: smallTransform, Loading: Loading{BatchSize: 5, Workers: 2}}
-		for batch, err := range l.Batches(t.Context(), 0) {
-			if err == nil || err.Error() != want || batch != nil {
-				t.Errorf("%v, error %v, want %s", batch, err, want)
-			}
+	for batch, err := range training(5, 1).Batches(t.Context(), broken(map[int]*datasets.SegmentedImage{3: nil}), 0, 0) {
+		if err == nil || err.Error() != "image3.jpg: damaged" || batch != nil {
+			t.Errorf("%v, error %v", batch, err)
 		}
 	}
 }
@@ -141,7 +138,7 @@ func TestBrokenFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range (SegmentationLoader{Images: images, Transform: smallTransform, Loading: Loading{BatchSize: 2}}).Batches(t.Context(), 0) {
+	for _, err := range training(2, 1).Batches(t.Context(), images, 0, 0) {
 		if want := filepath.Join(dir, "JPEGImages/a.jpg") + ": is neither JPEG nor PNG"; err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}
@@ -151,7 +148,7 @@ func TestBrokenFiles(t *testing.T) {
 func TestLoaderStops(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	count := 0
-	for _, err := range (SegmentationLoader{Images: synthetic.Scenes(3, 16, 1).Segmentation(), Transform: smallTransform, Loading: Loading{BatchSize: 2}}).Batches(ctx, 0) {
+	for _, err := range training(2, 1).Batches(ctx, synthetic.Scenes(3, 16, 1).Segmentation(), 0, 0) {
 		if err != nil {
 			if !errors.Is(err, context.Canceled) {
 				t.Error(err)
@@ -166,22 +163,4 @@ func TestLoaderStops(t *testing.T) {
 		}
 	}
 	stop()
-}
-
-func TestLoaderChecks(t *testing.T) {
-	good := SegmentationLoader{Images: synthetic.Scenes(3, 16, 1).Segmentation(), Transform: smallTransform, Loading: Loading{BatchSize: 2}}
-	for want, change := range map[string]func(*SegmentationLoader){
-		"no images to train on": func(l *SegmentationLoader) { l.Images = nil },
-		"batch_size 0":          func(l *SegmentationLoader) { l.BatchSize = 0 },
-		"workers -1":            func(l *SegmentationLoader) { l.Workers = -1 },
-		"crop_size 0":           func(l *SegmentationLoader) { l.Transform.CropSize = 0 },
-	} {
-		l := good
-		change(&l)
-		for _, err := range l.Batches(t.Context(), 0) {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("error %v, want %q", err, want)
-			}
-		}
-	}
 }

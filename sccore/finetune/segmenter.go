@@ -21,8 +21,8 @@ import (
 
 // The heads of a [Segmenter].
 const (
-	UPerNet = "upernet" // [heads.UPerNet] with [heads.Auxiliary].
-	FPN     = "fpn"     // [heads.SemanticFPN].
+	UPerNet = "upernet" // [heads.Decoder.UPerNet] with [heads.Decoder.Auxiliary].
+	FPN     = "fpn"     // [heads.Decoder.SemanticFPN].
 )
 
 // Segmenter is a vision transformer with a segmentation head on a pyramid of its blocks (paper, appendix "Full fine-tuning for semantic segmentation with
@@ -37,23 +37,14 @@ type Segmenter struct {
 	Halved bool `json:",omitzero"`
 }
 
-func (s Segmenter) upernet() heads.UPerNet {
-	h := heads.DefaultUPerNet(s.Classes)
-	h.Channels = s.Channels
-	return h
+// decoder is the head, of a width.
+func (s Segmenter) decoder(channels int, train bool) heads.Decoder {
+	return heads.Decoder{Classes: s.Classes, Channels: channels, NeckChannels: s.Channels, Dropout: 0.1, Train: train}
 }
 
-func (s Segmenter) auxiliary() heads.Auxiliary {
-	h := heads.DefaultAuxiliary(s.Classes)
-	h.Channels = min(h.Channels, s.Channels)
-	return h
-}
-
-func (s Segmenter) fpn() heads.SemanticFPN {
-	h := heads.DefaultSemanticFPN(s.Classes)
-	h.NeckChannels, h.Channels = s.Channels, min(h.Channels, s.Channels/2)
-	return h
-}
+// auxiliary is the width of the auxiliary head of UPerNet, and fpn that of the head of the FPN.
+func (s Segmenter) auxiliary() int { return min(256, s.Channels) }
+func (s Segmenter) fpn() int       { return min(128, s.Channels/2) }
 
 // logits returns the logits of normalised images, [rows, columns, batch, Classes] with rows = 4·height/PatchSize, or half as many, and the logits of the
 // auxiliary head, or nil if there is none. keep holds the factors of stochastic depth, or nil.
@@ -64,12 +55,12 @@ func (s Segmenter) logits(scope *model.Scope, images, keep *Node, train bool) (l
 	pyramid.Halved = s.Halved
 	levels := pyramid.Levels(scope, tokens.Blocks, rows, columns, train)
 	if s.Head == FPN {
-		return s.fpn().Logits(scope, levels, train), nil
+		return s.decoder(s.fpn(), train).SemanticFPN(scope, levels), nil
 	}
 	if train {
-		auxiliary = s.auxiliary().Logits(scope, levels, train)
+		auxiliary = s.decoder(s.auxiliary(), train).Auxiliary(scope, levels)
 	}
-	return s.upernet().Logits(scope, levels, train), auxiliary
+	return s.decoder(s.Channels, train).UPerNet(scope, levels), auxiliary
 }
 
 // FLOPs counts the floating-point operations of the matrix products and convolutions for one square image of size pixels, forward and with the auxiliary
@@ -89,12 +80,12 @@ func (s Segmenter) FLOPs(size int) float64 {
 	level := []float64{16 * patches, 4 * patches, patches, patches / 4} // Places of the pyramid's levels.
 	all, classes, width := level[0]+level[1]+level[2]+level[3], float64(s.Classes), float64(s.Channels)
 	if s.Head == FPN {
-		head := float64(s.fpn().Channels)
+		head := float64(s.fpn())
 		products += all*dim*width + all*9*width*width                    // Neck.
 		products += all*9*width*head + (2*level[1]+level[2])*9*head*head // Scale heads: the first convolution of each, and the others.
 		return 2 * (products + level[0]*head*classes)
 	}
-	auxiliary := float64(s.auxiliary().Channels)
+	auxiliary := float64(s.auxiliary())
 	fine := all - level[3]
 	products += fine*dim*width + fine*9*width*width + level[3]*9*(dim+4*width)*width // Laterals and their convolutions, and the bottleneck of the pooled features.
 	for _, scale := range heads.PoolScales {
@@ -175,8 +166,7 @@ func (t SegmentationTraining) loss(scope *model.Scope, inputs []*Node) (*Node, [
 // batches makes the crops of a run.
 func (t *SegmentationTrainer) batches(ctx context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
 	c, all := t.config, t.config.shapes()
-	loader := SegmentationLoader{Images: t.Images, Transform: c.Transform, Loading: c.loading(seed)}
-	return train.Prepared(loader.Batches(ctx, from), func(b *Batch[SegmentationCrop]) (train.Batch, error) {
+	return train.Prepared(c.Batches(ctx, t.Images, seed, from), func(b *Batch[SegmentationCrop]) (train.Batch, error) {
 		return train.Batch{Inputs: []any{
 			stack(all[0], b.Made, func(c SegmentationCrop) []uint8 { return c.Pixels }), stack(all[1], b.Made, func(c SegmentationCrop) []uint8 { return c.Labels }),
 			stack(all[2], b.Made, func(c SegmentationCrop) []int32 { return filled(c.Size) }), c.keep(seed, b.Step, c.Segmenter.ViT.Depth),

@@ -1,5 +1,5 @@
 // Package finetune trains whole networks on labelled images. For semantic segmentation, a [datasets.Segmentation] goes in: [SegmentationTransform] makes a
-// training crop of an image and its labels, [SegmentationLoader] makes batches of them, and [Normalize] makes a batch the input of a graph.
+// training crop of an image and its labels, [SegmentationTraining] makes batches of them, and [Normalize] makes a batch the input of a graph.
 // [SegmentationInference] takes the logits that a network gives to crops, and the class of every pixel of an image comes out, or [metrics.Segmentation] of a set.
 //
 // The arithmetic is the same as in mmsegmentation 0.x and OpenCV, which the published recipes run on; testdata holds what they compute. Another task has
@@ -95,11 +95,6 @@ func (t *trainer[M]) compile(
 	}
 	t.network, err = newNetwork(b, t.Store(), predict)
 	return err
-}
-
-// loading says how the parts of a run's batches are read: the images of all parts of a step at once.
-func (t Training) loading(seed uint64) Loading {
-	return Loading{BatchSize: t.part(), Seed: seed, Together: t.Parts}
 }
 
 // stack is a tensor of what each image of a batch has, one after the other.

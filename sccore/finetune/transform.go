@@ -2,14 +2,12 @@ package finetune
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"image"
 	"math/rand/v2"
 	"slices"
 
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/views"
 )
 
@@ -51,11 +49,8 @@ type SegmentationCrop struct {
 	Size   datasets.Size // What the image fills, from the top left corner.
 }
 
-// Apply makes the crop of an image that a seed, an epoch and the image's index in its set determine. It panics if [settings.Check] fails.
+// Apply makes the crop of an image that a seed, an epoch and the image's index in its set determine.
 func (t SegmentationTransform) Apply(a *datasets.SegmentedImage, seed uint64, epoch, image int) SegmentationCrop {
-	if err := settings.Check(t); err != nil {
-		panic("finetune: " + err.Error())
-	}
 	g := t.geometry(a, views.Stream(seed, epoch, int32(image), 0, "geometry"))
 	size := datasets.Size{Height: g.box.Dy(), Width: g.box.Dx()}
 	pixels, labels := make([]uint8, 3*t.CropSize*t.CropSize), bytes.Repeat([]uint8{datasets.Ignore}, t.CropSize*t.CropSize)
@@ -131,27 +126,4 @@ func mirror(row []uint8) {
 	for i := 0; i < len(row); i += 3 {
 		row[i], row[i+2] = row[i+2], row[i]
 	}
-}
-
-// check returns an error, which names the file, for an image whose parts do not fit together or whose labels are beyond the classes. Readers of package
-// datasets return no such images.
-func check(a *datasets.SegmentedImage, classes int) error {
-	fail := func(err error) error {
-		if a.Name != "" {
-			err = fmt.Errorf("%s: %w", a.Name, err)
-		}
-		return err
-	}
-	if a.Height < 1 || a.Width < 1 || len(a.Pixels) != 3*a.Height*a.Width {
-		return fail(fmt.Errorf("%d bytes do not make %d×%d pixels", len(a.Pixels), a.Width, a.Height))
-	}
-	if len(a.Mask) != a.Height*a.Width {
-		return fail(errors.New("the mask has another size than the image"))
-	}
-	for i, label := range a.Mask {
-		if int(label) >= classes && label != datasets.Ignore {
-			return fail(fmt.Errorf("pixel (%d, %d) has label %d, want one below %d", i%a.Width, i/a.Width, label, classes))
-		}
-	}
-	return nil
 }

@@ -230,8 +230,9 @@ func TestPacks(t *testing.T) {
 			t.Logf("SEMCON_DATA has no %s", name)
 			continue
 		}
-		l := SegmentationLoader{Images: s, Transform: SegmentationTransform{Scale{512, 128}, 0.5, 2, 128, 0.75, true}, Loading: Loading{BatchSize: 100}}
-		for batch, err := range l.Batches(t.Context(), 0) {
+		c := training(100, 1)
+		c.Transform = SegmentationTransform{Scale{512, 128}, 0.5, 2, 128, 0.75, true}
+		for batch, err := range c.Batches(t.Context(), s, 0, 0) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -109,11 +109,8 @@ func TestPyramidTakesBlocksOfAnyDepth(t *testing.T) {
 		if p.Blocks != want {
 			t.Errorf("depth %d: blocks %v, want %v", depth, p.Blocks, want)
 		}
-		if err := p.Check(depth); err != nil {
-			t.Error(err)
-		}
-		if p.Check(depth-1) == nil {
-			t.Errorf("depth %d: block %d is accepted", depth-1, p.Blocks[3])
+		if p.Blocks[3] != depth-1 {
+			t.Errorf("depth %d: the last block is %d", depth, p.Blocks[3])
 		}
 	}
 }
@@ -140,28 +137,24 @@ func TestPyramidOfHalfPrecision(t *testing.T) {
 }
 
 func TestInvalidHeadsOfPyramids(t *testing.T) {
-	for _, valid := range []any{DefaultUPerNet(150), DefaultAuxiliary(2), DefaultSemanticFPN(255)} {
+	for _, valid := range []Decoder{{Classes: 150, Channels: 512, Dropout: 0.1}, {Classes: 2, Channels: 1}, {Classes: 255, NeckChannels: 256, Channels: 128}} {
 		if err := settings.Check(valid); err != nil {
 			t.Error(err)
 		}
 	}
-	for want, invalid := range map[string]any{
-		"classes 1":        UPerNet{Classes: 1, Channels: 4},
-		"channels 0":       UPerNet{Classes: 2},
-		"dropout NaN":      UPerNet{2, 4, math.NaN()},
-		"classes 256":      DefaultAuxiliary(256),
-		"channels -1":      Auxiliary{2, -1, 0},
-		"dropout 1":        Auxiliary{2, 4, 1},
-		"channels 0 ":      SemanticFPN{2, 4, 0, 0},
-		"neck_channels -3": SemanticFPN{2, -3, 4, 0},
-		"dropout -0.1":     SemanticFPN{2, 4, 4, -0.1},
+	for want, invalid := range map[string]Decoder{
+		"classes 1":        {Classes: 1, Channels: 4},
+		"channels 0":       {Classes: 2},
+		"dropout NaN":      {Classes: 2, Channels: 4, Dropout: math.NaN()},
+		"classes 256":      {Classes: 256, Channels: 4},
+		"channels -1":      {Classes: 2, Channels: -1},
+		"dropout 1":        {Classes: 2, Channels: 4, Dropout: 1},
+		"neck_channels -3": {Classes: 2, NeckChannels: -3, Channels: 4},
+		"dropout -0.1":     {Classes: 2, NeckChannels: 4, Channels: 4, Dropout: -0.1},
 	} {
 		if err := settings.Check(invalid); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
 		}
-	}
-	if err := (Pyramid{Blocks: [4]int{0, 1, 2, 3}}).Check(3); err == nil || !strings.HasPrefix(err.Error(), "pyramid of block 3, the transforme") {
-		t.Errorf("a block that is not there: %v", err)
 	}
 }
 
@@ -170,7 +163,7 @@ func TestInitialWeightsOfHeads(t *testing.T) {
 	store := model.NewStore()
 	exec := model.MustNewExec(testbackend.Go(t), store, func(scope *model.Scope, x *Node) []*Node {
 		linear := Segmentation{Kind: Linear, Classes: 100}.Logits(scope.At("linear"), x)
-		return []*Node{SemanticFPN{Classes: 100, NeckChannels: 32, Channels: 40}.Logits(scope, []*Node{x}, false), linear}
+		return []*Node{Decoder{Classes: 100, NeckChannels: 32, Channels: 40}.SemanticFPN(scope, []*Node{x}), linear}
 	})
 	defer exec.Finalize()
 	exec.MustCall(tensors.FromShape(shapes.Make(dtypes.Float32, 1, 1, 1, 64)))
@@ -202,13 +195,13 @@ func TestDropoutOfHeadsOfPyramids(t *testing.T) {
 		x[i] = float32(rng.NormFloat64())
 	}
 	levels := tensors.FromFlatDataAndDimensions(x, 4, 13, 2, 3)
-	for name, logits := range map[string]func(*model.Scope, []*Node, bool) *Node{
-		"UPerNet": UPerNet{2, 8, 0.5}.Logits, "auxiliary": Auxiliary{2, 8, 0.5}.Logits, "FPN": SemanticFPN{2, 4, 8, 0.5}.Logits,
+	for name, logits := range map[string]func(Decoder, *model.Scope, []*Node) *Node{
+		"UPerNet": Decoder.UPerNet, "auxiliary": Decoder.Auxiliary, "FPN": Decoder.SemanticFPN,
 	} {
 		store := model.NewStore()
 		twice := func(train bool) [2]string {
 			exec := model.MustNewExec(testbackend.Go(t), store, func(scope *model.Scope, x *Node) *Node {
-				return logits(scope, []*Node{x, x, x, x}, train)
+				return logits(Decoder{2, 8, 4, 0.5, train}, scope, []*Node{x, x, x, x})
 			})
 			defer exec.Finalize()
 			return [2]string{fmt.Sprint(exec.MustCall(levels)[0].Value()), fmt.Sprint(exec.MustCall(levels)[0].Value())}

@@ -28,20 +28,19 @@ func ExampleSegmentation() {
 }
 
 // The pyramid of a vision transformer, and UPerNet on it. In training, the auxiliary head adds its loss.
-func ExampleUPerNet() {
+func ExampleDecoder_UPerNet() {
 	b, err := backend.OpenConfig(backend.Go)
 	if err != nil {
 		panic(err)
 	}
 	vit := encoder.ViT{PatchSize: 4, Dim: 8, Depth: 4, NumHeads: 2, GridSize: 4, Positions: encoder.DINOPositions}
-	head, auxiliary := heads.DefaultUPerNet(21), heads.DefaultAuxiliary(21)
-	head.Channels, auxiliary.Channels = 16, 16
+	head := heads.Decoder{Classes: 21, Channels: 16, Dropout: 0.1, Train: true}
 	store := model.NewStore()
 	exec := model.MustNewExec(b, store, func(scope *model.Scope, images, labels *graph.Node) (logits, loss *graph.Node) {
 		tokens := vit.Tokens(scope.At("backbone"), images)
 		levels := heads.DefaultPyramid(vit.Depth).Levels(scope, tokens.Blocks, 4, 6, true)
-		logits = head.Logits(scope, levels, true)
-		beside := heads.CrossEntropy(auxiliary.Logits(scope, levels, true), labels)
+		logits = head.UPerNet(scope, levels)
+		beside := heads.CrossEntropy(head.Auxiliary(scope, levels), labels)
 		return logits, graph.Add(heads.CrossEntropy(logits, labels), graph.MulScalar(beside, heads.AuxiliaryWeight))
 	})
 	images := tensors.FromShape(shapes.Make(dtypes.Float32, 2, 16, 24, 3)) // [batch, height, width, 3]
@@ -77,29 +76,28 @@ func ExamplePyramid() {
 	// (Float32)[2, 3, 2, 8]
 }
 
-func ExampleAuxiliary() {
+func ExampleDecoder_Auxiliary() {
 	b, err := backend.OpenConfig(backend.Go)
 	if err != nil {
 		panic(err)
 	}
-	head := heads.DefaultAuxiliary(21)
+	head := heads.Decoder{Classes: 21, Channels: 256, Dropout: 0.1}
 	exec := model.MustNewExec(b, model.NewStore(), func(scope *model.Scope, level *graph.Node) *graph.Node {
-		return head.Logits(scope, []*graph.Node{nil, nil, level, nil}, false) // It takes level 2 only.
+		return head.Auxiliary(scope, []*graph.Node{nil, nil, level, nil}) // It takes level 2 only.
 	})
 	fmt.Println(exec.MustCall(tensors.FromShape(shapes.Make(dtypes.Float32, 4, 6, 2, 8)))[0].Shape())
 	// Output: (Float32)[4, 6, 2, 21]
 }
 
-func ExampleSemanticFPN() {
+func ExampleDecoder_SemanticFPN() {
 	b, err := backend.OpenConfig(backend.Go)
 	if err != nil {
 		panic(err)
 	}
-	head := heads.DefaultSemanticFPN(21)
-	head.NeckChannels, head.Channels = 16, 8
+	head := heads.Decoder{Classes: 21, NeckChannels: 16, Channels: 8, Dropout: 0.1}
 	exec := model.MustNewExec(b, model.NewStore(), func(scope *model.Scope, tokens *graph.Node) *graph.Node {
 		levels := heads.DefaultPyramid(1).Levels(scope, []*graph.Node{tokens}, 4, 6, false)
-		return head.Logits(scope, levels, false)
+		return head.SemanticFPN(scope, levels)
 	})
 	fmt.Println(exec.MustCall(tensors.FromShape(shapes.Make(dtypes.Float32, 2, 1+4*6, 8)))[0].Shape())
 	// Output: (Float32)[16, 24, 2, 21]

@@ -1,7 +1,6 @@
 package heads
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/gomlx/compute/dtypes"
@@ -11,7 +10,6 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/model/initializer"
 	"github.com/semcon/semcon/sccore/layers"
-	"github.com/semcon/semcon/sccore/settings"
 )
 
 // Pyramid makes feature maps of four sizes from the outputs of four blocks of a plain vision transformer, as iBOT's fine-tuning for segmentation does
@@ -32,16 +30,6 @@ func DefaultPyramid(depth int) Pyramid {
 	return p
 }
 
-// Check returns an error that names the first block that a transformer of depth blocks does not have.
-func (p Pyramid) Check(depth int) error {
-	for _, block := range p.Blocks {
-		if block < 0 || block >= depth {
-			return fmt.Errorf("pyramid of block %d, the transformer has blocks 0 to %d", block, depth-1)
-		}
-	}
-	return nil
-}
-
 // Levels returns the four maps, the finest first:
 //
 //	level 0   [4·rows, 4·columns, batch, dim]        two transposed convolutions of 2×2, with batch normalisation and GELU between them
@@ -54,11 +42,8 @@ func (p Pyramid) Check(depth int) error {
 // Blocks holds the outputs of the transformer's blocks, not normalised and with the [CLS] token and registers first, [batch, tokens, dim], as
 // [encoder.Tokens] has them. Variables live in backbone/fpn1 and backbone/fpn2 under scope and have the dtype of the tokens, but float32 for half
 // precision. If train is true, batch normalisation uses the statistics of the whole batch, else the running ones. Levels panics on blocks of another
-// shape and if [Pyramid.Check] returns an error.
+// shape and if one is missing.
 func (p Pyramid) Levels(scope *model.Scope, blocks []*Node, rows, columns int, train bool) []*Node {
-	if err := p.Check(len(blocks)); err != nil {
-		panic(err)
-	}
 	var levels []*Node
 	for _, block := range p.Blocks {
 		tokens := blocks[block]
@@ -84,34 +69,31 @@ func (p Pyramid) Levels(scope *model.Scope, blocks []*Node, rows, columns int, t
 	return levels
 }
 
-// decoder is what mmsegmentation's heads have in common.
-type decoder struct {
-	classes int
-	dropout float64
-	train   bool
-}
-
-// decoderOf is the decoder of a head, whose settings it checks.
-func decoderOf(head any, classes int, dropout float64, train bool) decoder {
-	if err := settings.Check(head); err != nil {
-		panic(err)
-	}
-	return decoder{classes, dropout, train}
+// Decoder is a segmentation head of mmsegmentation on the levels of a [Pyramid]. Its methods map the levels, [rows, columns, batch, features] with the finest first, to
+// logits, [rows, columns, batch, Classes]. Resizing is bilinear, with align_corners=False.
+//
+// Variables live under scope, with the names of mmsegmentation and "/" for ".", and have the dtype of the levels.
+type Decoder struct {
+	Classes      int     `range:"[2,255]"`
+	Channels     int     `range:"[1,)"`  // Channels of each layer, but for the neck.
+	NeckChannels int     `range:"[0,)"`  // Channels of the neck of a semantic FPN.
+	Dropout      float64 `range:"[0,1)"` // Probability that a channel is dropped before the classifier, in training; 0.1 in the recipes.
+	Train        bool    // Batch normalisation uses the statistics of the whole batch and moves the running ones, and channels are dropped.
 }
 
 // module is a convolution, batch normalisation and ReLU: mmcv's ConvModule, in conv and bn under scope.
-func (d decoder) module(scope *model.Scope, x *Node, size, out int) *Node {
+func (d Decoder) module(scope *model.Scope, x *Node, size, out int) *Node {
 	x = layers.Convolution(scope.At("conv"), x, size, out, 1)
-	return layers.ReLU(layers.BatchNormAlong(scope.At("bn"), x, 2, layers.Norm{Train: d.train}, true))
+	return layers.ReLU(layers.BatchNormAlong(scope.At("bn"), x, 2, layers.Norm{Train: d.Train}, true))
 }
 
 // logits drops channels and classifies pixels, in conv_seg under scope. Its weight starts as small as in mmsegmentation.
-func (d decoder) logits(scope *model.Scope, x *Node) *Node {
-	if d.train {
-		x = layers.DropChannels(scope, x, d.dropout)
+func (d Decoder) logits(scope *model.Scope, x *Node) *Node {
+	if d.Train {
+		x = layers.DropChannels(scope, x, d.Dropout)
 	}
 	scope = scope.At("conv_seg")
-	return initialised(scope, x, 1, d.classes, initializer.RandomNormalFn(scope, 0.01))
+	return initialised(scope, x, 1, d.Classes, initializer.RandomNormalFn(scope, 0.01))
 }
 
 // initialised is a convolution with a bias. Its weight starts with the given values and its bias at 0.
@@ -142,67 +124,42 @@ func resizedTo(x *Node, height, width int, resize func(maps *Node, height, width
 	return Reshape(x, height, width, batch, channels)
 }
 
-// UPerNet is the segmentation head of Xiao et al., "Unified Perceptual Parsing" (2018), as mmsegmentation's UPerHead: a pyramid of pooled features on
-// the coarsest level, a top-down path with additions, and a 3×3 convolution over all levels together. Resizing is bilinear, with align_corners=False.
-type UPerNet struct {
-	Classes  int     `range:"[2,255]"`
-	Channels int     `range:"[1,)"`  // Channels of every layer.
-	Dropout  float64 `range:"[0,1)"` // Probability that a channel is dropped before the classifier, in training.
-}
-
-// PoolScales are the bins along each side of the pooled features.
+// PoolScales are the bins along each side of the pooled features of [Decoder.UPerNet].
 var PoolScales = []int{1, 2, 3, 6}
 
-// DefaultUPerNet returns mmsegmentation's head of 512 channels and dropout 0.1. For a vision transformer, iBOT's recipe sets Channels to the length of
-// a token: 384 for ViT-S.
-func DefaultUPerNet(classes int) UPerNet {
-	return UPerNet{Classes: classes, Channels: 512, Dropout: 0.1}
-}
-
-// Logits maps the levels of a pyramid, [rows, columns, batch, features] with the finest first, to logits at the resolution of the finest level,
-// [rows, columns, batch, Classes]. [Pyramid.Levels] makes such levels.
-//
-// Variables live in decode_head under scope, with the names of mmsegmentation and "/" for ".", and have the dtype of the levels. If train is true, batch
-// normalisation uses the statistics of the whole batch and moves the running ones, and channels are dropped. The batch then needs two images, for the
-// normalisation of one bin. Logits panics if [settings.Check] returns an error.
-func (h UPerNet) Logits(scope *model.Scope, levels []*Node, train bool) *Node {
-	d, scope := decoderOf(h, h.Classes, h.Dropout, train), scope.At("decode_head")
+// UPerNet is the head of Xiao et al., "Unified Perceptual Parsing" (2018), as mmsegmentation's UPerHead: a pyramid of pooled features on
+// the coarsest level, a top-down path with additions, and a 3×3 convolution over all levels together. The logits have the resolution of the finest level. Variables are in
+// decode_head. In training it needs two images, for the normalisation of one bin. mmsegmentation has 512 channels; for a vision transformer, iBOT's recipe takes the length of a token: 384 for ViT-S.
+func (d Decoder) UPerNet(scope *model.Scope, levels []*Node) *Node {
+	scope = scope.At("decode_head")
 	top := len(levels) - 1
 	maps := make([]*Node, len(levels))
 	for i, level := range levels[:top] {
-		maps[i] = d.module(scope.At("lateral_convs").At("%d", i), level, 1, h.Channels)
+		maps[i] = d.module(scope.At("lateral_convs").At("%d", i), level, 1, d.Channels)
 	}
-	maps[top] = h.pooled(d, scope, levels[top])
+	maps[top] = d.pooled(scope, levels[top])
 	for i := top; i > 0; i-- {
 		maps[i-1] = Add(maps[i-1], like(maps[i-1], maps[i], layers.ResizeBilinear))
 	}
 	for i := range maps[:top] {
-		maps[i] = d.module(scope.At("fpn_convs").At("%d", i), maps[i], 3, h.Channels)
+		maps[i] = d.module(scope.At("fpn_convs").At("%d", i), maps[i], 3, d.Channels)
 	}
 	for i := range maps {
 		maps[i] = like(maps[0], maps[i], layers.ResizeBilinear)
 	}
-	return d.logits(scope, d.module(scope.At("fpn_bottleneck"), Concatenate(maps, -1), 3, h.Channels))
+	return d.logits(scope, d.module(scope.At("fpn_bottleneck"), Concatenate(maps, -1), 3, d.Channels))
 }
 
 // pooled joins the coarsest level with its means over bins of four sizes: the pyramid pooling module of Zhao et al., "Pyramid Scene Parsing Network"
 // (2017).
-func (h UPerNet) pooled(d decoder, scope *model.Scope, x *Node) *Node {
+func (d Decoder) pooled(scope *model.Scope, x *Node) *Node {
 	joined := []*Node{x}
 	for i, scale := range PoolScales {
 		bins := resizedTo(x, scale, scale, func(maps *Node, _, _ int) *Node { return layers.AveragePool(maps, scale) })
-		bins = d.module(scope.At("psp_modules").At("%d", i).At("1"), bins, 1, h.Channels)
+		bins = d.module(scope.At("psp_modules").At("%d", i).At("1"), bins, 1, d.Channels)
 		joined = append(joined, like(x, bins, layers.ResizeBilinear))
 	}
-	return d.module(scope.At("bottleneck"), Concatenate(joined, -1), 3, h.Channels)
-}
-
-// Auxiliary is the head that trains beside [UPerNet] on level 2 of the pyramid and is left out of predictions: mmsegmentation's FCNHead with one 3×3
-// convolution, and concat_input=False. Its loss counts [AuxiliaryWeight] times.
-type Auxiliary struct {
-	Classes  int     `range:"[2,255]"`
-	Channels int     `range:"[1,)"`  // Channels of the convolution.
-	Dropout  float64 `range:"[0,1)"` // Probability that a channel is dropped before the classifier, in training.
+	return d.module(scope.At("bottleneck"), Concatenate(joined, -1), 3, d.Channels)
 }
 
 // AuxiliaryLevel is the level of the pyramid that the auxiliary head takes, and AuxiliaryWeight the weight of its loss.
@@ -211,43 +168,24 @@ const (
 	AuxiliaryWeight = 0.4
 )
 
-// DefaultAuxiliary returns the recipe's head, of 256 channels and dropout 0.1.
-func DefaultAuxiliary(classes int) Auxiliary {
-	return Auxiliary{Classes: classes, Channels: 256, Dropout: 0.1}
+// Auxiliary is the head that trains beside [Decoder.UPerNet] on level 2 of the pyramid, at its resolution, and is left out of predictions: mmsegmentation's FCNHead with one 3×3
+// convolution, of 256 channels in the recipe, and concat_input=False. Variables are in auxiliary_head.
+func (d Decoder) Auxiliary(scope *model.Scope, levels []*Node) *Node {
+	scope = scope.At("auxiliary_head")
+	return d.logits(scope, d.module(scope.At("convs").At("0"), levels[AuxiliaryLevel], 3, d.Channels))
 }
 
-// Logits maps the levels of a pyramid to logits at the resolution of its level 2, [rows, columns, batch, Classes]. Variables live in auxiliary_head
-// under scope; otherwise it is as [UPerNet.Logits].
-func (h Auxiliary) Logits(scope *model.Scope, levels []*Node, train bool) *Node {
-	d, scope := decoderOf(h, h.Classes, h.Dropout, train), scope.At("auxiliary_head")
-	return d.logits(scope, d.module(scope.At("convs").At("0"), levels[AuxiliaryLevel], 3, h.Channels))
-}
-
-// SemanticFPN is the segmentation head of Kirillov et al., "Panoptic Feature Pyramid Networks" (2019), as mmsegmentation's FPN neck and FPNHead. The
+// SemanticFPN is the head of Kirillov et al., "Panoptic Feature Pyramid Networks" (2019), as mmsegmentation's FPN neck and FPNHead. The
 // neck is a top-down path with additions, without normalisation and activations. The head brings each level to the resolution of the finest one, by 3×3
-// convolutions that each precede a bilinear upsampling by 2, and adds them.
-type SemanticFPN struct {
-	Classes      int     `range:"[2,255]"`
-	NeckChannels int     `range:"[1,)"`  // Channels of the neck.
-	Channels     int     `range:"[1,)"`  // Channels of the head.
-	Dropout      float64 `range:"[0,1)"` // Probability that a channel is dropped before the classifier, in training.
-}
-
-// DefaultSemanticFPN returns mmsegmentation's neck of 256 and head of 128 channels, with dropout 0.1. XCiT's recipe sets NeckChannels to the length of a
-// token instead: 384 for models of the size of ViT-S.
-func DefaultSemanticFPN(classes int) SemanticFPN {
-	return SemanticFPN{Classes: classes, NeckChannels: 256, Channels: 128, Dropout: 0.1}
-}
-
-// Logits maps the levels of a pyramid to logits at the resolution of the finest level, [rows, columns, batch, Classes]. Each level has half the
-// resolution of the one before. Variables live in neck and decode_head under scope; otherwise it is as [UPerNet.Logits], but one image is enough.
-func (h SemanticFPN) Logits(scope *model.Scope, levels []*Node, train bool) *Node {
-	d, head := decoderOf(h, h.Classes, h.Dropout, train), scope.At("decode_head")
+// convolutions that each precede a bilinear upsampling by 2, and adds them. Each level has half the resolution of the one before. Variables are in neck and decode_head.
+// mmsegmentation has 256 channels in the neck and 128 in the head; XCiT's recipe takes the length of a token in the neck.
+func (d Decoder) SemanticFPN(scope *model.Scope, levels []*Node) *Node {
+	head := scope.At("decode_head")
 	var sum *Node
-	for i, x := range h.neck(scope.At("neck"), levels) {
+	for i, x := range d.neck(scope.At("neck"), levels) {
 		scales := head.At("scale_heads").At("%d", i)
 		for k := range max(i, 1) {
-			x = d.module(scales.At("%d", 2*k), x, 3, h.Channels) // PyTorch counts the upsamplings too.
+			x = d.module(scales.At("%d", 2*k), x, 3, d.Channels) // PyTorch counts the upsamplings too.
 			if i > 0 {
 				x = resizedTo(x, 2*x.Shape().Dim(0), 2*x.Shape().Dim(1), layers.ResizeBilinear)
 			}
@@ -262,10 +200,10 @@ func (h SemanticFPN) Logits(scope *model.Scope, levels []*Node, train bool) *Nod
 }
 
 // neck maps levels to maps of the same sizes and NeckChannels channels.
-func (h SemanticFPN) neck(scope *model.Scope, levels []*Node) []*Node {
+func (d Decoder) neck(scope *model.Scope, levels []*Node) []*Node {
 	convolution := func(scope *model.Scope, x *Node, size int) *Node {
 		scope = scope.At("conv")
-		return initialised(scope, x, size, h.NeckChannels, xavier(scope, size, x.Shape().Dim(3), h.NeckChannels))
+		return initialised(scope, x, size, d.NeckChannels, xavier(scope, size, x.Shape().Dim(3), d.NeckChannels))
 	}
 	maps := make([]*Node, len(levels))
 	for i, level := range levels {

@@ -51,13 +51,13 @@ var networks = map[string]func(scope *model.Scope, blocks []*Node, train bool) m
 	"UPerNet": func(scope *model.Scope, blocks []*Node, train bool) map[string]*Node {
 		levels := Pyramid{Blocks: [4]int{0, 1, 2, 3}}.Levels(scope, blocks, 3, 4, train)
 		return map[string]*Node{
-			"logits":    UPerNet{Classes: 3, Channels: 4}.Logits(scope, levels, train),
-			"auxiliary": Auxiliary{Classes: 3, Channels: 3}.Logits(scope, levels, train),
+			"logits":    Decoder{Classes: 3, Channels: 4, Train: train}.UPerNet(scope, levels),
+			"auxiliary": Decoder{Classes: 3, Channels: 3, Train: train}.Auxiliary(scope, levels),
 		}
 	},
 	"SemanticFPN": func(scope *model.Scope, blocks []*Node, train bool) map[string]*Node {
 		levels := Pyramid{Blocks: [4]int{1, 3, 3, 0}}.Levels(scope, blocks, 3, 4, train)
-		return map[string]*Node{"logits": SemanticFPN{Classes: 3, NeckChannels: 4, Channels: 3}.Logits(scope, levels, train)}
+		return map[string]*Node{"logits": Decoder{Classes: 3, NeckChannels: 4, Channels: 3, Train: train}.SemanticFPN(scope, levels)}
 	},
 }
 

@@ -37,11 +37,8 @@ func (h Segmentation) Rules() error {
 }
 
 // Logits maps features, [batch, rows, columns, features], to [s·rows, s·columns, batch, Classes], where s is 1 for the linear head and 8 for
-// the FCN. Variables live under scope and have the dtype of the features. Logits panics if [settings.Check] returns an error.
+// the FCN. Variables live under scope and have the dtype of the features.
 func (h Segmentation) Logits(scope *model.Scope, features *Node) *Node {
-	if err := settings.Check(h); err != nil {
-		panic(err)
-	}
 	features.AssertRank(4)
 	x := TransposeAllAxes(features, 1, 2, 0, 3)
 	if h.Kind == Linear {
@@ -91,7 +88,7 @@ func biased(scope *model.Scope, x *Node, size, out int) *Node {
 	return Add(y, ExpandLeftToRank(bias, 4))
 }
 
-// CrossEntropy is the loss of the heads that are fine-tuned with their encoder, [UPerNet], [Auxiliary] and [SemanticFPN]. It resizes logits, [rows,
+// CrossEntropy is the loss of the heads that are fine-tuned with their encoder, of a [Decoder]. It resizes logits, [rows,
 // columns, batch, classes], bilinearly (align_corners=False) to integer labels, [height, width, batch], and returns the sum of the cross-entropies of
 // the pixels divided by the number of all pixels. Pixels whose label is not a class, such as [datasets.Ignore], add 0 to the sum and count in the
 // number. So does mmsegmentation with its default avg_non_ignore=False, and so did all of its versions before 0.23. [Segmentation.Loss] and

@@ -6,7 +6,6 @@ import (
 	"math"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/gomlx/compute"
@@ -15,6 +14,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"golang.org/x/sync/errgroup"
 )
 
 // Bank is a set of features in which to search by cosine. It is not safe for concurrent use.
@@ -223,22 +223,17 @@ func norm(row []float32) float64 {
 // inParallel calls work with 0 to n−1, on all cores.
 func inParallel(n int, work func(i int)) {
 	const chunk = 64 // Numbers that are written side by side stay on one core.
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), (n+chunk-1)/chunk) {
-		all.Go(func() {
-			for {
-				end := int(next.Add(chunk))
-				if end-chunk >= n {
-					return
-				}
-				for i := end - chunk; i < min(end, n); i++ {
-					work(i)
-				}
+	var all errgroup.Group
+	all.SetLimit(runtime.GOMAXPROCS(0))
+	for first := 0; first < n; first += chunk {
+		all.Go(func() error {
+			for i := first; i < min(first+chunk, n); i++ {
+				work(i)
 			}
+			return nil
 		})
 	}
-	all.Wait()
+	_ = all.Wait() // No work fails.
 }
 
 // candidate is a feature of the bank as a number that is the smaller the nearer the feature is to the query: the high bits are the similarity in
@@ -268,11 +263,11 @@ func (c candidate) similarity() float32 {
 	return math.Float32frombits(^bits)
 }
 
-// selection holds the k nearest of the candidates that it was offered.
+// selection holds the k nearest of the candidates that it was offered, once they are sorted, and up to k others.
 type selection struct {
 	k          int
-	candidates []candidate // A heap with the farthest first once there are k, until sort.
-	threshold  float32     // The similarity of the farthest of k, or −∞ while there are fewer.
+	candidates []candidate
+	threshold  float32 // The similarity of the farthest of the k nearest of those before, or −∞ while there are fewer.
 }
 
 // reset starts another selection in the same memory.
@@ -282,42 +277,18 @@ func (s *selection) reset(k int) {
 
 // offer takes the similarities of features with consecutive indices, higher than all before.
 func (s *selection) offer(similarities []float32, first int) {
-	threshold := s.threshold
 	for i, similarity := range similarities {
-		if similarity > threshold { // An equal one is farther, because its index is higher.
-			s.take(newCandidate(similarity, first+i))
-			threshold = s.threshold
+		if similarity > s.threshold { // An equal one is farther, because its index is higher.
+			if s.candidates = append(s.candidates, newCandidate(similarity, first+i)); len(s.candidates) == 2*s.k {
+				s.sort()
+				s.threshold = s.candidates[s.k-1].similarity()
+			}
 		}
 	}
 }
 
-// take adds a candidate, in place of the farthest if there are k.
-func (s *selection) take(c candidate) {
-	if len(s.candidates) < s.k {
-		if s.candidates = append(s.candidates, c); len(s.candidates) < s.k {
-			return
-		}
-		slices.Sort(s.candidates)
-		slices.Reverse(s.candidates) // Descending order is a heap.
-	} else {
-		heap, at := s.candidates, 0
-		for {
-			child := 2*at + 1
-			if child >= len(heap) {
-				break
-			}
-			if right := child + 1; right < len(heap) && heap[right] > heap[child] {
-				child = right
-			}
-			if heap[child] <= c {
-				break
-			}
-			heap[at], at = heap[child], child
-		}
-		heap[at] = c
-	}
-	s.threshold = s.candidates[0].similarity()
+// sort orders the candidates, nearest first, and drops all but k.
+func (s *selection) sort() {
+	slices.Sort(s.candidates)
+	s.candidates = s.candidates[:min(s.k, len(s.candidates))]
 }
-
-// sort orders the candidates, nearest first.
-func (s *selection) sort() { slices.Sort(s.candidates) }

@@ -47,7 +47,7 @@ func (c Classifier) Rank(b compute.Backend, bank *tensors.Tensor, labels []int32
 	if err := settings.Check(c); err != nil {
 		return nil, fmt.Errorf("k-NN: %w", err)
 	}
-	if err := checkSizes("k-NN", bank, labels, classes, queries, top); err != nil {
+	if err := CheckLabelled("k-NN", bank, labels, classes, queries, top); err != nil {
 		return nil, err
 	}
 	tensors.MustConstFlatData(bank, func(bank []float32) {
@@ -80,22 +80,8 @@ func (c Classifier) vote(b compute.Backend, values []float32, labels []int32, cl
 // queryBlock is the number of queries whose classes RankBlocks scores at once.
 const queryBlock = 256
 
-// CheckLabelled returns an error that says what is wrong with the inputs of a classifier.
+// CheckLabelled returns an error that says what is wrong with the sizes and labels of the inputs of a classifier.
 func CheckLabelled(classifier string, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor, top int) error {
-	if err := checkSizes(classifier, bank, labels, classes, queries, top); err != nil {
-		return err
-	}
-	if err := checkFinite(bank); err != nil {
-		return fmt.Errorf("%s: training image %w", classifier, err)
-	}
-	if err := checkFinite(queries); err != nil {
-		return fmt.Errorf("%s: query %w", classifier, err)
-	}
-	return nil
-}
-
-// checkSizes is CheckLabelled without a look at the features.
-func checkSizes(classifier string, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor, top int) error {
 	switch {
 	case bank.Rank() != 2 || queries.Rank() != 2 || bank.Shape().Dimensions[1] != queries.Shape().Dimensions[1]:
 		return fmt.Errorf("%s: features %s and queries %s do not match", classifier, bank.Shape(), queries.Shape())
@@ -112,20 +98,6 @@ func checkSizes(classifier string, bank *tensors.Tensor, labels []int32, classes
 		}
 	}
 	return nil
-}
-
-// checkFinite returns an error that names the first row, [N, D], with a value that is NaN or infinite.
-func checkFinite(features *tensors.Tensor) (err error) {
-	dim := features.Shape().Dimensions[1]
-	tensors.MustConstFlatData(features, func(values []float32) {
-		for i, x := range values {
-			if x-x != 0 {
-				err = fmt.Errorf("%d: feature %d is %v", i/dim, i%dim, x)
-				return
-			}
-		}
-	})
-	return err
 }
 
 // RankBlocks passes the queries to score in blocks of 256, the last one padded with zeros, and ranks the classes by the scores that come back, [256,

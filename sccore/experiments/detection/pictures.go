@@ -10,6 +10,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/finetune"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/encoders"
@@ -35,10 +36,8 @@ func TrainingImages(data, dataset string, profile study.Profile, n int) (figures
 		return figures.ImageGrid{}, err
 	}
 	sheet := figures.ImageGrid{Title: "training images, " + d.Title(), Images: make([][]image.Image, 1), Scale: 1}
-	loader := finetune.DetectionLoader{
-		Images: d.trained, Transform: c.Augmentation, Divisor: 16, Objects: c.Objects, MaskSize: c.MaskSize, Loading: finetune.Loading{BatchSize: 1},
-	}
-	for batch, err := range loader.Batches(context.Background(), 0) {
+	c.Batch, c.Parts = 1, 1
+	for batch, err := range c.training(encoder.ViT{PatchSize: 8}, 0).Batches(context.Background(), d.trained, 0, 0) {
 		if err != nil {
 			return sheet, err
 		}

@@ -19,7 +19,6 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/layers"
-	"github.com/semcon/semcon/sccore/settings"
 )
 
 // Config is the size of a detector. What the recipe fixes otherwise, such as thresholds and weights of losses, is constant in the files of its parts.
@@ -226,11 +225,8 @@ func (l Losses) Total() *Node {
 //   - sizes: heights and widths of the images on the canvas, [batch, 2].
 //   - uniform: random numbers in [0, 1) that decide the samples, [batch, n], with n from [Config.UniformNumbers].
 //
-// Variables live under scope in pyramid, rpn, and box and mask of stage0 to stage2. Losses panics if [settings.Check] returns an error.
+// Variables live under scope in pyramid, rpn, and box and mask of stage0 to stage2.
 func (c Config) Losses(scope *model.Scope, features, sizes *Node, objects Objects, uniform *Node) Losses {
-	if err := settings.Check(c); err != nil {
-		panic(err)
-	}
 	batch, count := objects.Boxes.Shape().Dim(0), objects.Boxes.Shape().Dim(1)
 	dtype := exact(features.DType())
 	objects.Boxes, uniform = ConvertDType(objects.Boxes, dtype), ConvertDType(uniform, dtype)
@@ -308,11 +304,8 @@ type Detections struct {
 
 // Detect returns the detections of a batch. Features, sizes and variables are as for [Config.Losses]. Each stage in turn refines the boxes. Logits of classes
 // and probabilities of masks are means over the stages. Of the pairs of box and class with a probability above 0.05, the best are thinned by NMS with 0.5
-// within each class (mmdetection's CascadeRoIHead). Detect panics if [settings.Check] returns an error.
+// within each class (mmdetection's CascadeRoIHead).
 func (c Config) Detect(scope *model.Scope, features, sizes *Node) Detections {
-	if err := settings.Check(c); err != nil {
-		panic(err)
-	}
 	batch, dtype := features.Shape().Dim(0), exact(features.DType())
 	levels := Pyramid(scope.At("pyramid"), features, c.Channels)
 	boxes, present := c.RPN(scope.At("rpn"), levels).Proposals(sizes, c.TestProposals)

@@ -25,10 +25,7 @@ func ExampleNMS() {
 
 // A mask of 2×2, with its left half inside, in an image of 3×8 pixels.
 func ExamplePaste() {
-	pixels, err := detection.Paste([]float32{1, 0, 1, 0}, 2, [4]float32{1, 0, 7, 3}, 3, 8)
-	if err != nil {
-		panic(err)
-	}
+	pixels := detection.Paste([]float32{1, 0, 1, 0}, 2, [4]float32{1, 0, 7, 3}, 3, 8)
 	for y := range 3 {
 		for _, inside := range pixels[y*8 : (y+1)*8] {
 			fmt.Print(map[bool]string{true: "#", false: "."}[inside])

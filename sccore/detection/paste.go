@@ -1,31 +1,17 @@
 package detection
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
 // maskThreshold is the least probability of a pixel of an object.
 const maskThreshold = 0.5
 
 // Paste returns the pixels of an object in an image of height × width, in reading order, from its mask, [size·size] probabilities, and its box x1, y1, x2,
 // y2 in pixels of that image. A pixel belongs to the object if the mask, interpolated bilinearly at the pixel's centre and 0 outside, is at least 1/2, as
-// in detectron2's paste_masks_in_image on the CPU. It computes in float32, as detectron2 does. A box without area has no pixels. The error names what is out of range.
-func Paste(mask []float32, size int, box [4]float32, height, width int) ([]bool, error) {
-	if size < 1 || len(mask) != size*size {
-		return nil, fmt.Errorf("mask of %d values, want %d×%d", len(mask), size, size)
-	}
-	if height < 1 || width < 1 {
-		return nil, fmt.Errorf("image of %d×%d pixels", height, width)
-	}
-	for _, v := range box {
-		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			return nil, fmt.Errorf("box %v is not finite", box)
-		}
-	}
+// in detectron2's paste_masks_in_image on the CPU. It computes in float32, as detectron2 does. A box without area, or with a NaN, has no pixels.
+func Paste(mask []float32, size int, box [4]float32, height, width int) []bool {
 	pixels := make([]bool, height*width)
 	if !(box[2] > box[0] && box[3] > box[1]) {
-		return pixels, nil
+		return pixels
 	}
 
 	// Detectron2 looks at the pixels up to one beyond the box.
@@ -50,7 +36,7 @@ func Paste(mask []float32, size int, box [4]float32, height, width int) ([]bool,
 			pixels[y*width+left+i] = value >= maskThreshold
 		}
 	}
-	return pixels, nil
+	return pixels
 }
 
 // place is where a pixel lies on an axis of a mask: between the value at index and the next one, by share.

@@ -16,7 +16,6 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
-	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/train"
 )
@@ -118,40 +117,6 @@ type AnnotatedPatches struct {
 
 // Len is the number of images.
 func (a AnnotatedPatches) Len() int { return len(a.Truth) / (a.Height * a.Width) }
-
-// Check returns an error that says which sizes do not match or which class is out of range, or that no pixel is annotated.
-func (a AnnotatedPatches) Check(classes int) error {
-	if classes < 1 || classes > int(datasets.Ignore) {
-		return fmt.Errorf("annotated patches: %d classes, want 1 to %d", classes, datasets.Ignore)
-	}
-	if a.Rows < 1 || a.Columns < 1 || a.Dim < 1 || a.Height < a.Rows || a.Width < a.Columns || a.Height%a.Rows != 0 || a.Width%a.Columns != 0 {
-		return fmt.Errorf("annotated patches: %d×%d patches of %d features do not fit an annotation of %d×%d", a.Rows, a.Columns, a.Dim, a.Height, a.Width)
-	}
-	n := a.Len()
-	if n < 1 || len(a.Truth) != n*a.Height*a.Width || len(a.Patches) != n*a.Rows*a.Columns*a.Dim {
-		return fmt.Errorf("annotated patches: %d features and %d pixels do not make images of %d×%d patches of %d features and %d×%d pixels",
-			len(a.Patches), len(a.Truth), a.Rows, a.Columns, a.Dim, a.Height, a.Width)
-	}
-	image := a.Rows * a.Columns * a.Dim
-	for i := range n {
-		if err := safetensors.CheckFinite(a.Patches[i*image : (i+1)*image]); err != nil {
-			return fmt.Errorf("annotated patches: features of image %d are not finite: %w", i, err)
-		}
-	}
-	counted := 0
-	for i, class := range a.Truth {
-		if class == datasets.Ignore {
-			continue
-		}
-		if counted++; int(class) >= classes {
-			return fmt.Errorf("annotated patches: pixel %d has class %d, want 0 to %d", i, class, classes-1)
-		}
-	}
-	if counted == 0 {
-		return errNotAnnotated
-	}
-	return nil
-}
 
 // shares counts the classes in each patch, as shares of the patch's pixels: [N·Rows·Columns, classes]. Ignored pixels have no class.
 func (a AnnotatedPatches) shares(classes int) []float32 {

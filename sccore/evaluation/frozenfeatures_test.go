@@ -143,6 +143,7 @@ func TestEvaluateCountsEachPixelOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer trainer.Close()
+		trainer.Frozen = f
 		if err := trainer.Begin(1); err != nil {
 			t.Fatal(err)
 		}
@@ -155,14 +156,14 @@ func TestEvaluateCountsEachPixelOnce(t *testing.T) {
 			}
 		}
 		which := []int{0, 1, 2, 3, 4, 5}
-		got, err := trainer.Evaluate(f.Images, which, 4, f.Whole(context.Background(), which))
+		got, err := trainer.Evaluate(which, f.Whole(context.Background(), which))
 		if err != nil || len(got) != 2 {
 			t.Fatal(got, err)
 		}
 		for head := range got {
 			confusion := metrics.NewConfusion(7)
 			for _, i := range which {
-				err := trainer.Predict(f.Images, []int{i}, 4, f.Whole(context.Background(), []int{i}), func(_ int, a *datasets.SegmentedImage, of int, classes []uint8) error {
+				err := trainer.Predict([]int{i}, f.Whole(context.Background(), []int{i}), func(_ int, a *datasets.SegmentedImage, of int, classes []uint8) error {
 					if of != head {
 						return nil
 					}

@@ -14,7 +14,6 @@ import (
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/metrics"
-	"github.com/semcon/semcon/sccore/settings"
 )
 
 // InContext segments by the labels of the nearest patches in a memory, without training (Balažević et al. 2023, "Hummingbird", section 3): a patch of the
@@ -58,7 +57,7 @@ func (r inContextReport) String() string {
 
 // Measure measures mIoU and pixel accuracy with a memory of each size.
 func (c InContext) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
-	if err := cmp.Or(settings.Check(c), e.fits(c.Size)); err != nil {
+	if err := e.fits(c.Size); err != nil {
 		return r, err
 	}
 	var all inContextReport

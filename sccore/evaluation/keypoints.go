@@ -1,13 +1,11 @@
 package evaluation
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
 
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/settings"
 )
 
 // Keypoints transfers annotated points from one image to another by the nearest feature, as SPair-71k measures correspondence (Min et al. 2019).
@@ -33,7 +31,7 @@ func (Keypoints) Open(s Source) (d Data, err error) {
 
 // Measure measures the share of points that are transferred right, with a report of [PCK].
 func (k Keypoints) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
-	if err := cmp.Or(settings.Check(k), e.fits(k.Size)); err != nil {
+	if err := e.fits(k.Size); err != nil {
 		return r, err
 	}
 	known := map[string]FeatureMap{} // Images occur in many pairs.

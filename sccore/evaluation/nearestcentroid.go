@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/settings"
 )
 
 // NearestCentroid classifies each patch of an image by the class whose mean training feature is nearest, in Euclidean distance. It is the classifier of
@@ -42,9 +41,6 @@ func (n NearestCentroid) Measure(ctx context.Context, e *Encoder, d Data) (r Res
 
 // each visits the annotated patches of a set and returns their number.
 func (n NearestCentroid) each(ctx context.Context, e *Encoder, set *datasets.Segmentation, visit func(feature []float32, class uint8)) (int, error) {
-	if err := settings.Check(n); err != nil {
-		return 0, err
-	}
 	samples := samplesOf(datasets.Spread(set.Len(), n.Images), 0)
 	crops := FrozenFeatures{Extractor: e.FeatureExtractor, Images: set, Crop: RandomResizedCrop{Size: n.Size, MinScale: 1}}
 	return eachPatch(crops.Crops(ctx, samples), func(p Patches) []uint8 { return p.middleClasses(crops.Grid()) }, visit)

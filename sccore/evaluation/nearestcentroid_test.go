@@ -2,6 +2,7 @@ package evaluation
 
 import (
 	"context"
+	"github.com/semcon/semcon/sccore/settings"
 	"slices"
 	"strings"
 	"testing"
@@ -86,7 +87,11 @@ func TestNearestCentroidRefuses(t *testing.T) {
 		{NearestCentroid{Size: 16}, blank, scenes, "no pixel"},
 		{NearestCentroid{Size: 16}, scenes, blank, "no pixel"},
 	} {
-		if _, err := c.Measure(context.Background(), &Encoder{FeatureExtractor: frozen}, Data{Train: c.train, Test: c.test}); err == nil || !strings.Contains(err.Error(), c.want) {
+		err := settings.Check(c.NearestCentroid)
+		if err == nil {
+			_, err = c.Measure(context.Background(), &Encoder{FeatureExtractor: frozen}, Data{Train: c.train, Test: c.test})
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.NearestCentroid, err, c.want)
 		}
 	}

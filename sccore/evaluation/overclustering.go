@@ -1,7 +1,6 @@
 package evaluation
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -11,7 +10,6 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/metrics"
-	"github.com/semcon/semcon/sccore/settings"
 )
 
 // Overclustering clusters the patches of a dataset without labels and then names each cluster, as Leopart evaluates (Ziegler & Asano 2022): by the class that
@@ -51,7 +49,7 @@ func (o Overclustering) Protocol() string {
 
 // Measure measures the mIoU of clusters that are named on the same images, with a report of [Clustered].
 func (o Overclustering) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
-	if err := cmp.Or(settings.Check(o), e.fits(o.Size)); err != nil {
+	if err := e.fits(o.Size); err != nil {
 		return r, err
 	}
 	clustered, err := o.evaluate(ctx, e.backend, e.frozen(d.Test, o.Size), e.Seed)

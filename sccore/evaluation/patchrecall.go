@@ -17,7 +17,6 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/metrics"
-	"github.com/semcon/semcon/sccore/settings"
 )
 
 // PatchRecall classifies single patches, every class counting the same. It sees what mIoU hides where one class covers most pixels: a linear head that
@@ -123,9 +122,6 @@ func (p PatchRecall) Measure(ctx context.Context, e *Encoder, d Data) (r Result,
 // without a training patch is an error unless Least leaves it out, and so is a single class, of which recall is always 100 %. Where no class has more than
 // PerClass patches, all of them are held and the seed draws the probe's batches alone.
 func (p PatchRecall) Evaluate(ctx context.Context, b compute.Backend, train, test FrozenFeatures) (r PatchRecalls, err error) {
-	if err := settings.Check(p); err != nil {
-		return r, err
-	}
 	classes := train.Images.Classes
 	if len(classes) < 2 {
 		return r, fmt.Errorf("%s: recall of one class says nothing, want two or more", train.Images.Name)

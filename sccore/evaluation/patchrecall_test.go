@@ -3,6 +3,7 @@ package evaluation
 import (
 	"context"
 	"fmt"
+	"github.com/semcon/semcon/sccore/settings"
 	"math"
 	"reflect"
 	"slices"
@@ -200,7 +201,7 @@ func TestPatchRecallRefuses(t *testing.T) {
 		"size 0":      {Purity: 1, PerClass: 1},
 		"steps 0":     {Size: 8, Purity: 1, PerClass: 1},
 	} {
-		if _, err := p.Evaluate(context.Background(), nil, FrozenFeatures{}, FrozenFeatures{}); err == nil || !strings.Contains(err.Error(), want) {
+		if err := settings.Check(p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

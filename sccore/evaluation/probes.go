@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -13,12 +14,12 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/optim"
-	"github.com/semcon/semcon/sccore/settings"
 )
 
 // head maps features, [rows, dim], to logits, [rows, classes]. It starts at 0.
@@ -118,9 +119,6 @@ func (p LinearProbe) Protocol() string {
 func (p LinearProbe) Rank(
 	b compute.Backend, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor, top int, seed uint64,
 ) (ranked [][]int32, err error) {
-	if err := settings.Check(p); err != nil {
-		return nil, err
-	}
 	if err := knn.CheckLabelled("linear probe", bank, labels, classes, queries, top); err != nil {
 		return nil, err
 	}
@@ -216,8 +214,10 @@ func (p PatchProbe) Evaluate(b compute.Backend, train, test AnnotatedPatches, cl
 
 // predict trains the probe and returns the class of every pixel of the test set.
 func (p PatchProbe) predict(b compute.Backend, train, test AnnotatedPatches, classes int, seed uint64) (predicted []uint8, err error) {
-	if err := p.check(train, test, classes); err != nil {
-		return nil, err
+	for i, set := range []AnnotatedPatches{train, test} {
+		if !slices.ContainsFunc(set.Truth, func(class uint8) bool { return class != datasets.Ignore }) {
+			return nil, fmt.Errorf("%s set: %w", []string{"training", "test"}[i], errNotAnnotated)
+		}
 	}
 	store := model.NewStore()
 	defer store.Finalize()
@@ -237,22 +237,6 @@ func (p PatchProbe) predict(b compute.Backend, train, test AnnotatedPatches, cla
 		return err
 	})
 	return predicted, err
-}
-
-func (p PatchProbe) check(train, test AnnotatedPatches, classes int) error {
-	if err := settings.Check(p); err != nil {
-		return fmt.Errorf("patch probe: %w", err)
-	}
-	if err := train.Check(classes); err != nil {
-		return fmt.Errorf("training set: %w", err)
-	}
-	if err := test.Check(classes); err != nil {
-		return fmt.Errorf("test set: %w", err)
-	}
-	if train.Dim != test.Dim {
-		return fmt.Errorf("patch probe: %d features in training, %d in testing", train.Dim, test.Dim)
-	}
-	return nil
 }
 
 // standardised shifts and scales patches, [rows, dim], by the training set's mean and standard deviation.

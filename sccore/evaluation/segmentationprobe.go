@@ -100,9 +100,6 @@ func (p SegmentationProbe) Evaluate(ctx context.Context, e *Encoder, d Data) (re
 }
 
 func (p SegmentationProbe) evaluate(ctx context.Context, e *Encoder, d Data, head heads.Segmentation) (result metrics.Segmentation, err error) {
-	if err := settings.Check(p); err != nil {
-		return result, fmt.Errorf("segmentation: %w", err)
-	}
 	train, test, seed, patch := d.Train, d.Test, e.Seed, e.ViT.PatchSize
 	if p.CropSize%patch != 0 || p.TestSize%patch != 0 {
 		return result, fmt.Errorf("segmentation: train %d and test %d are not both multiples of the patch size %d of %s", p.CropSize, p.TestSize, patch, e.ViT.Name)
@@ -120,12 +117,12 @@ func (p SegmentationProbe) evaluate(ctx context.Context, e *Encoder, d Data, hea
 	if err := trainer.Begin(seed); err != nil {
 		return result, err
 	}
-	fixed := FrozenFeatures{Extractor: e.FeatureExtractor, Images: train, Crop: RandomResizedCrop{p.CropSize, p.MinScale}, Seed: seed, TestSize: p.TestSize}
+	trainer.Frozen = FrozenFeatures{Extractor: e.FeatureExtractor, Images: train, Crop: RandomResizedCrop{p.CropSize, p.MinScale}, Seed: seed, TestSize: p.TestSize}
 	var samples []Sample
 	for pass := 0; len(samples) < steps*p.Batch; pass++ {
 		samples = append(samples, samplesOf(rand.New(rand.NewPCG(seed, uint64(pass))).Perm(n), pass)...)
 	}
-	next, stop := iter.Pull2(fixed.Crops(ctx, samples[:steps*p.Batch])) // One stream, so that the encoder's batches are full.
+	next, stop := iter.Pull2(trainer.Frozen.Crops(ctx, samples[:steps*p.Batch])) // One stream, so that the encoder's batches are full.
 	defer stop()
 	trainer.Crops = func(context.Context, int) iter.Seq2[Patches, error] { // Called for one step after the other.
 		return func(yield func(Patches, error) bool) {
@@ -142,8 +139,8 @@ func (p SegmentationProbe) evaluate(ctx context.Context, e *Encoder, d Data, hea
 		}
 	}
 	which := datasets.Spread(test.Len(), 0)
-	fixed.Images = test
-	judged, err := trainer.Evaluate(test, which, p.TestSize/patch, fixed.Whole(ctx, which))
+	trainer.Frozen.Images = test
+	judged, err := trainer.Evaluate(which, trainer.Frozen.Whole(ctx, which))
 	if err != nil {
 		return result, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/semcon/semcon/sccore/settings"
 	"iter"
 	"slices"
 	"strings"
@@ -78,7 +79,10 @@ func TestSegmentationProbeRefuses(t *testing.T) {
 	} {
 		probe := DefaultSegmentationProbe()
 		change(&probe)
-		_, err := probe.Evaluate(context.Background(), &Encoder{FeatureExtractor: f.Extractor, Seed: 1}, Data{Train: f.Images, Test: f.Images})
+		err := settings.Check(probe)
+		if err == nil {
+			_, err = probe.Evaluate(context.Background(), &Encoder{FeatureExtractor: f.Extractor, Seed: 1}, Data{Train: f.Images, Test: f.Images})
+		}
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v, want one line with %q", err, want)
 		}

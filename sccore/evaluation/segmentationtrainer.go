@@ -65,6 +65,8 @@ type SegmentationTrainer struct {
 	*train.Trainer[[]float32]
 	// Crops yields what the run trains on.
 	Crops CropSource
+	// Frozen has the images that Evaluate and Predict segment, and computes their features.
+	Frozen FrozenFeatures
 
 	config SegmentationConfig
 	logits *model.Exec
@@ -72,9 +74,6 @@ type SegmentationTrainer struct {
 
 // NewSegmentationTrainer compiles the step. Call Begin first, also before Resume: checkpoints do not identify their run.
 func NewSegmentationTrainer(b compute.Backend, config SegmentationConfig) (*SegmentationTrainer, error) {
-	if err := settings.Check(config); err != nil {
-		return nil, fmt.Errorf("segmentation: %w", err)
-	}
 	t := &SegmentationTrainer{config: config}
 	var err error
 	if t.Trainer, err = train.New(b, t.task()); err != nil {
@@ -204,15 +203,15 @@ func (t *SegmentationTrainer) batch(ctx context.Context, step int) (b train.Batc
 const evaluateBlock = 4
 
 // Evaluate returns how well each head segments images at the full size of their annotation: logits are resized to it bilinearly
-// (align_corners=false). features yields the features of the images in order, of grid×grid patches. It is an error if no pixel of the images is
+// (align_corners=false). features yields the features of the images in order, as [FrozenFeatures.Whole] does. It is an error if no pixel of the images is
 // annotated.
-func (t *SegmentationTrainer) Evaluate(images *datasets.Segmentation, which []int, grid int, features iter.Seq2[Patches, error]) ([]metrics.Segmentation, error) {
+func (t *SegmentationTrainer) Evaluate(which []int, features iter.Seq2[Patches, error]) ([]metrics.Segmentation, error) {
 	confusions := make([]*metrics.Confusion, len(t.config.LearningRates))
 	for i := range confusions {
 		confusions[i] = metrics.NewConfusion(t.config.Head.Classes)
 	}
 	var mu sync.Mutex // Sums do not depend on the order.
-	err := t.Predict(images, which, grid, features, func(_ int, a *datasets.SegmentedImage, head int, classes []uint8) error {
+	err := t.Predict(which, features, func(_ int, a *datasets.SegmentedImage, head int, classes []uint8) error {
 		mu.Lock()
 		defer mu.Unlock()
 		return confusions[head].Add(a.Mask, classes)
@@ -233,10 +232,11 @@ func (t *SegmentationTrainer) Evaluate(images *datasets.Segmentation, which []in
 
 // Predict calls show with what each head predicts for each image, in parallel: the image's place in which, the image, the head and the class of each
 // pixel.
-func (t *SegmentationTrainer) Predict(images *datasets.Segmentation, which []int, grid int, features iter.Seq2[Patches, error],
-	show func(place int, a *datasets.SegmentedImage, head int, classes []uint8) error,
+func (t *SegmentationTrainer) Predict(
+	which []int, features iter.Seq2[Patches, error], show func(place int, a *datasets.SegmentedImage, head int, classes []uint8) error,
 ) error {
 	var block []float32
+	grid := t.Frozen.TestSize / t.Frozen.Extractor.ViT.PatchSize
 	done := 0
 	flush := func() error {
 		count := len(block) / (grid * grid * t.config.Dim)
@@ -254,7 +254,7 @@ func (t *SegmentationTrainer) Predict(images *datasets.Segmentation, which []int
 		for i := range count {
 			workers.Go(func() error {
 				return panics.Catch(func() error {
-					a, err := images.Read(which[done+i])
+					a, err := t.Frozen.Images.Read(which[done+i])
 					if err != nil {
 						return err
 					}

@@ -14,7 +14,6 @@ import (
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/safetensors"
-	"github.com/semcon/semcon/sccore/settings"
 )
 
 // maxObjects is the number of objects that the compiled propagation can follow, the most in DAVIS-2017: an unused label costs less than another
@@ -33,9 +32,6 @@ type Tracker struct {
 // NewTracker returns a tracker. Its encoder, patches, maps images, [1, height, width, 3] and standardised (see [encoder.Standardize]), to features of
 // patches of patch pixels a side, [1, height/patch, width/patch, dim], with the variables of the store.
 func (p LabelPropagation) NewTracker(b compute.Backend, store *model.Store, patch int, patches func(scope *model.Scope, images *Node) *Node) (*Tracker, error) {
-	if err := settings.Check(p); err != nil {
-		return nil, fmt.Errorf("propagation: %w", err)
-	}
 	if patch < 1 || p.ShortSide%patch != 0 || 64%patch != 0 {
 		return nil, fmt.Errorf("propagation: frames of %d pixels by a multiple of 64 are not a whole number of patches of %d", p.ShortSide, patch)
 	}

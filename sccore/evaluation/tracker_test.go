@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/semcon/semcon/sccore/settings"
 	"os"
 	"slices"
 	"strings"
@@ -168,7 +169,11 @@ func TestTrackBadInput(t *testing.T) {
 	} {
 		wrong := p
 		change(&wrong)
-		if _, err := wrong.NewTracker(b, model.NewStore(), 16, pixelPatches(16)); err == nil || !strings.Contains(err.Error(), want) {
+		err := settings.Check(wrong)
+		if err == nil {
+			_, err = wrong.NewTracker(b, model.NewStore(), 16, pixelPatches(16))
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/semcon/semcon/sccore/detection"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/rle"
-	"github.com/semcon/semcon/sccore/settings"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -50,9 +49,6 @@ type Found struct {
 
 // Predict finds the objects in an image, the best first. The error is the error of detect, or one line that names the image.
 func (p DetectionInference) Predict(ctx context.Context, a *datasets.SegmentedImage, detect Detect) ([]Found, error) {
-	if err := settings.Check(p); err != nil {
-		return nil, err
-	}
 	found, err := p.predict(ctx, []*datasets.SegmentedImage{a}, 1, detect)
 	if err != nil {
 		return nil, err
@@ -116,13 +112,11 @@ func (r Raw) of(i int, a *datasets.SegmentedImage, size datasets.Size) ([]Found,
 	var workers errgroup.Group
 	workers.SetLimit(runtime.GOMAXPROCS(0))
 	for k := range found {
-		workers.Go(func() error {
+		workers.Go(func() (err error) {
 			box := found[k].Box
-			pixels, err := detection.Paste(r.Masks[places[k]*cells:][:cells], detection.MaskSize,
+			pixels := detection.Paste(r.Masks[places[k]*cells:][:cells], detection.MaskSize,
 				[4]float32{float32(box[0]), float32(box[1]), float32(box[2]), float32(box[3])}, a.Height, a.Width)
-			if err == nil {
-				found[k].Mask, err = rle.Encode(a.Height, a.Width, pixels)
-			}
+			found[k].Mask, err = rle.Encode(a.Height, a.Width, pixels)
 			return err
 		})
 	}
@@ -149,9 +143,6 @@ type DetectionResult struct {
 // the area of its box. Images are detected in batches of the given size that share a canvas. It is an error if an image cannot be read. Classes of the detector
 // are the categories of the set.
 func (p DetectionInference) Evaluate(ctx context.Context, images *datasets.ObjectImages, batch int, detect Detect) (result DetectionResult, err error) {
-	if err := settings.Check(p); err != nil {
-		return result, err
-	}
 	type picture struct {
 		*datasets.SegmentedImage
 		index int

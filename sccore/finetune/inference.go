@@ -105,9 +105,6 @@ func InBatches(size int, segment Segment) Segment {
 // Predict returns the class of each pixel of an image, [a.Height, a.Width]; of equal logits the first class wins. It keeps only the logits of the crops and of
 // a few rows of pixels. The error is the error of segment, or one line that names the image: the logits have the wrong number, or are not finite.
 func (p SegmentationInference) Predict(ctx context.Context, a *datasets.SegmentedImage, segment Segment) ([]uint8, error) {
-	if err := settings.Check(p); err != nil {
-		return nil, err
-	}
 	from := datasets.Size{Height: a.Height, Width: a.Width}
 	size := p.size(from)
 	pixels := make([]uint8, 3*size.Height*size.Width)

@@ -180,10 +180,7 @@ func (m DetectionImage) Drawn(canvas datasets.Size) (objects []Object, err error
 		for c, inside := range m.Masks[k*side*side:][:side*side] {
 			cells[c] = float32(inside)
 		}
-		pixels, err := detection.Paste(cells, side, [4]float32(m.Frames[4*k:]), canvas.Height, canvas.Width)
-		if err != nil {
-			return nil, err
-		}
+		pixels := detection.Paste(cells, side, [4]float32(m.Frames[4*k:]), canvas.Height, canvas.Width)
 		o := Object{Class: int(m.Labels[k])}
 		for c := range o.Box {
 			o.Box[c] = float64(m.Boxes[4*k+c])

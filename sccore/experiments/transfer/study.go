@@ -71,7 +71,7 @@ var Study = encoders.Tuning[Config, Data, evaluation.SegmentationConfig, *traine
 	Training: func(c Config, vit encoder.ViT, d Data) (evaluation.SegmentationConfig, error) {
 		return c.fitting(vit, len(d.Train.Classes))
 	},
-	New:     newTrainer,
+	New:     evaluation.NewSegmentationTrainer,
 	KeepAll: true,
 	Take:    take,
 	Loss: func(losses []float32) float64 {
@@ -266,13 +266,13 @@ func Predictions(r study.Results, b compute.Backend, data, out, row, column stri
 	for _, place := range datasets.Spread(len(images.tested), n) {
 		which = append(which, images.tested[place])
 	}
-	fixed := evaluation.FrozenFeatures{Extractor: encoder.FeatureExtractor, Images: images.Test, Crop: c.crop(), TestSize: c.TestSize}
+	trainer.Frozen = evaluation.FrozenFeatures{Extractor: encoder.FeatureExtractor, Images: images.Test, Crop: c.crop(), TestSize: c.TestSize}
 	predictions := make([]figures.Segmented, len(which))
 	var colours color.Palette // Nil: drawn classes have the colours of every figure.
 	if dataset != encoders.Synthetic {
 		colours = images.Test.Colours()
 	}
-	err = trainer.Predict(images.Test, which, c.TestSize/encoder.ViT.PatchSize, fixed.Whole(context.Background(), which),
+	err = trainer.Predict(which, trainer.Frozen.Whole(context.Background(), which),
 		func(place int, a *datasets.SegmentedImage, head int, classes []uint8) error {
 			if head == best {
 				predictions[place] = figures.Segmented{Image: a, Predicted: classes, Colours: colours}

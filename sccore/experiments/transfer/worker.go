@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 
-	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -26,15 +25,7 @@ const headsFile = "heads.safetensors"
 type run = study.Run[Config, Data]
 
 // trainer trains heads on the features of a cell's encoder.
-type trainer struct {
-	*evaluation.SegmentationTrainer
-	fixed evaluation.FrozenFeatures
-}
-
-func newTrainer(b compute.Backend, config evaluation.SegmentationConfig) (*trainer, error) {
-	t, err := evaluation.NewSegmentationTrainer(b, config)
-	return &trainer{SegmentationTrainer: t}, err
-}
+type trainer = evaluation.SegmentationTrainer
 
 // take makes the features of a cell's crops, or opens those that are cached.
 func take(t *trainer, r *run, vit encoder.ViT, pretrained *model.Store) (done func(), err error) {
@@ -43,13 +34,13 @@ func take(t *trainer, r *run, vit encoder.ViT, pretrained *model.Store) (done fu
 	if err != nil {
 		return nil, err
 	}
-	t.fixed = evaluation.FrozenFeatures{Extractor: frozen, Images: r.Data.Train, Crop: c.crop(), Seed: 1, TestSize: c.TestSize}
-	crops, err := cacheCrops(r, t.fixed)
+	t.Frozen = evaluation.FrozenFeatures{Extractor: frozen, Images: r.Data.Train, Crop: c.crop(), Seed: 1, TestSize: c.TestSize}
+	crops, err := cacheCrops(r, t.Frozen)
 	if err != nil {
 		frozen.Close()
 		return nil, err
 	}
-	t.Crops = batches(r, t.fixed, crops)
+	t.Crops = batches(r, t.Frozen, crops)
 	return func() {
 		if frozen.Close(); crops != nil {
 			crops.Close()
@@ -63,7 +54,7 @@ func test(t *trainer, r *run, _ evaluation.SegmentationConfig, losses []float32)
 	if err != nil {
 		return nil, err
 	}
-	t.fixed.Images = r.Data.Test
+	t.Frozen.Images = r.Data.Test
 	tested, err := evaluate(r, t, "test images", r.Data.tested)
 	if err != nil {
 		return nil, err
@@ -91,7 +82,7 @@ func test(t *trainer, r *run, _ evaluation.SegmentationConfig, losses []float32)
 		Protocol: fmt.Sprintf("%s on fixed patch features of %s; crops of %d px of %g to 1 of an image's area, mirrored half of the time, %s; %d steps of %d crops, "+
 			"Adam at rate %g of %v%s, chosen by mIoU on %d held-out training images; %d test images resized to %d×%d px, logits resized bilinearly to the annotation's "+
 			"size, ignored pixels (255) left out",
-			head, t.fixed.Extractor.ViT.Name, c.CropSize, c.MinScale, crops, c.steps(), c.Batch, c.LearningRates[best], c.LearningRates, decay, len(r.Data.heldOut),
+			head, t.Frozen.Extractor.ViT.Name, c.CropSize, c.MinScale, crops, c.steps(), c.Batch, c.LearningRates[best], c.LearningRates, decay, len(r.Data.heldOut),
 			len(r.Data.tested), c.TestSize, c.TestSize),
 	}}, nil
 }
@@ -123,9 +114,9 @@ func batches(r *run, fixed evaluation.FrozenFeatures, crops *evaluation.FeatureF
 
 // evaluate measures how well the heads segment images.
 func evaluate(r *run, t *trainer, kind string, which []int) ([]metrics.Segmentation, error) {
-	vit := t.fixed.Extractor.ViT
-	grid := t.fixed.TestSize / vit.PatchSize
-	whole := func(from int) iter.Seq2[evaluation.Patches, error] { return t.fixed.Whole(r.Context, which[from:]) }
+	vit := t.Frozen.Extractor.ViT
+	grid := t.Frozen.TestSize / vit.PatchSize
+	whole := func(from int) iter.Seq2[evaluation.Patches, error] { return t.Frozen.Whole(r.Context, which[from:]) }
 	source := whole(0)
 	file, err := cacheFeatures(r, kind, evaluation.FeatureEntries{Count: len(which), Features: grid * grid * vit.Dim, Compute: whole})
 	if err != nil {
@@ -136,7 +127,7 @@ func evaluate(r *run, t *trainer, kind string, which []int) ([]metrics.Segmentat
 		source = file.All(datasets.Spread(len(which), 0))
 	}
 	r.Say("evaluating on %d %s", len(which), kind)
-	return t.Evaluate(t.fixed.Images, which, grid, source)
+	return t.Evaluate(which, source)
 }
 
 func isFinite(value float64) bool { return !math.IsNaN(value) && !math.IsInf(value, 0) }

@@ -284,7 +284,7 @@ func detectVerb() *cobra.Command {
 			results = append(results, finetune.Results(found, ids[i], model.Categories)...)
 			return summary
 		})
-		return errors.Join(failed, metrics.WriteDetectionsFile(filepath.Join(d.out, resultsName), results))
+		return errors.Join(failed, metrics.WriteDetections(filepath.Join(d.out, resultsName), results))
 	}
 	return c
 }

@@ -197,6 +197,26 @@ func EachImage(ctx context.Context, n, workers int, read func(i int) error) erro
 	return cmp.Or(faults...)
 }
 
+// InTurn yields n images in order. It reads a block of them at once, 0 for one per processor. It ends with the first error, as [EachImage] has it.
+func InTurn[I any](ctx context.Context, n, block int, read func(i int) (I, error)) iter.Seq2[I, error] {
+	return func(yield func(I, error) bool) {
+		for first := 0; first < n; {
+			images := make([]I, min(cmp.Or(block, runtime.GOMAXPROCS(0)), n-first))
+			err := EachImage(ctx, len(images), 0, func(i int) (err error) { images[i], err = read(first + i); return err })
+			if err != nil {
+				yield(*new(I), err)
+				return
+			}
+			for _, image := range images {
+				if !yield(image, nil) {
+					return
+				}
+			}
+			first += len(images)
+		}
+	}
+}
+
 // readInto reads the image at a position of the batch, or the next one that can be read.
 func (l Loader) readInto(b *Batch, position int, pixels []uint8) (skipped []Skipped, err error) {
 	source, first := l.Objects, 0

@@ -70,12 +70,9 @@ func ClipBoxes(boxes, sizes *Node) *Node {
 }
 
 // Coder expresses boxes relative to reference boxes (Girshick et al., R-CNN, 2014): the shift of the centre as a share of the reference's sides, and the
-// logarithm of the growth of the sides, each divided by a deviation. It is torchvision's BoxCoder with weights 1/Deviations, mmdetection's
-// DeltaXYWHBBoxCoder with means 0 and detectron2's Box2BoxTransform.
-type Coder struct {
-	// Deviations are the standard deviations of x, y, width and height, by which codes are divided.
-	Deviations [4]float64
-}
+// logarithm of the growth of the sides, each divided by a deviation. It is torchvision's BoxCoder with weights 1/deviations, mmdetection's
+// DeltaXYWHBBoxCoder with means 0 and detectron2's Box2BoxTransform. A coder is the standard deviations of x, y, width and height, by which codes are divided.
+type Coder [4]float64
 
 // centred returns the centres and the lengths of the sides of boxes, [..., 4].
 func centred(boxes *Node) (x, y, width, height *Node) {
@@ -93,7 +90,7 @@ func (c Coder) Encode(references, boxes *Node) *Node {
 	rw, rh = floor(rw), floor(rh)
 	codes := []*Node{Div(Sub(x, rx), rw), Div(Sub(y, ry), rh), Log(Div(floor(w), rw)), Log(Div(floor(h), rh))}
 	for i, code := range codes {
-		codes[i] = DivScalar(code, c.Deviations[i])
+		codes[i] = DivScalar(code, c[i])
 	}
 	return Stack(codes, -1)
 }
@@ -102,10 +99,10 @@ func (c Coder) Encode(references, boxes *Node) *Node {
 func (c Coder) Decode(references, codes *Node) *Node {
 	rx, ry, rw, rh := centred(references)
 	dx, dy, dw, dh := sides(codes)
-	x := Add(rx, Mul(rw, MulScalar(dx, c.Deviations[0])))
-	y := Add(ry, Mul(rh, MulScalar(dy, c.Deviations[1])))
-	w := MulScalar(Mul(rw, Exp(MinScalar(MulScalar(dw, c.Deviations[2]), largestGrowth))), 0.5)
-	h := MulScalar(Mul(rh, Exp(MinScalar(MulScalar(dh, c.Deviations[3]), largestGrowth))), 0.5)
+	x := Add(rx, Mul(rw, MulScalar(dx, c[0])))
+	y := Add(ry, Mul(rh, MulScalar(dy, c[1])))
+	w := MulScalar(Mul(rw, Exp(MinScalar(MulScalar(dw, c[2]), largestGrowth))), 0.5)
+	h := MulScalar(Mul(rh, Exp(MinScalar(MulScalar(dh, c[3]), largestGrowth))), 0.5)
 	return Stack([]*Node{Sub(x, w), Sub(y, h), Add(x, w), Add(y, h)}, -1)
 }
 

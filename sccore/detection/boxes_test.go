@@ -35,7 +35,7 @@ func TestBoxesAgreeWithTorchvision(t *testing.T) {
 		agree(t, "clipped", clipped, golden.Clipped, 0)
 
 		for _, c := range golden.Coders {
-			coder := Coder{c.Deviations}
+			coder := Coder(c.Deviations)
 			out := MustExecOnceN(b, func(a, b, codes *Node) []*Node {
 				return []*Node{coder.Encode(a, b), coder.Decode(a, codes), coder.Decode(a, coder.Encode(a, b))}
 			}, golden.A, golden.B, golden.Codes)
@@ -46,7 +46,7 @@ func TestBoxesAgreeWithTorchvision(t *testing.T) {
 
 		empty := [][][]float64{{{3, 3, 3, 3}, {0, 0, 0, 0}}}
 		none := MustExecOnce(b, func(x *Node) *Node {
-			return Add(ReduceAllSum(IoU(x, x)), ReduceAllSum(MulScalar(Coder{[4]float64{1, 1, 1, 1}}.Encode(x, x), 0)))
+			return Add(ReduceAllSum(IoU(x, x)), ReduceAllSum(MulScalar(Coder{1, 1, 1, 1}.Encode(x, x), 0)))
 		}, empty)
 		agree(t, "boxes without area", none, []float64{0}, 0)
 	})
@@ -58,7 +58,7 @@ func TestGradientsOfBoxes(t *testing.T) {
 		b := tensors.FromValue([][]float64{{2, 1, 6, 7}, {4, 5, 7, 9}, {7, 2, 8, 3}})
 		codes := tensors.FromValue([][]float64{{0.3, -0.2, 0.5, 1}, {2, 1, -1, 0.1}, {0, 0.4, 0.2, -3}})
 		gradcheck.Scalar(t, backend, func(in []*Node) *Node {
-			decoded := Coder{[4]float64{0.1, 0.1, 0.2, 0.2}}.Decode(in[0], in[2])
+			decoded := Coder{0.1, 0.1, 0.2, 0.2}.Decode(in[0], in[2])
 			giou := GIoU(decoded, in[1])
 			return ReduceAllSum(Mul(giou, AddScalar(Sin(IotaFull(giou.Graph(), giou.Shape())), 1.5)))
 		}, 1e-6, a, b, codes)

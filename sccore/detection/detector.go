@@ -18,6 +18,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/model/initializer"
 	"github.com/semcon/semcon/sccore/layers"
 )
 
@@ -117,7 +118,7 @@ const (
 
 var (
 	anchorMatcher = Matcher{Positive: 0.7, Negative: 0.3, LowQuality: 0.3}
-	anchorCoder   = Coder{[4]float64{1, 1, 1, 1}}
+	anchorCoder   = Coder{1, 1, 1, 1}
 )
 
 // RPN is the output of the region proposal network (Ren et al., Faster R-CNN, 2015). Each list has an entry for each level.
@@ -134,7 +135,7 @@ func (c Config) RPN(scope *model.Scope, levels []*Node) RPN {
 	const ratios = len(anchorRatios)
 	for i, level := range levels {
 		height, width, batch := level.Shape().Dim(0), level.Shape().Dim(1), level.Shape().Dim(2)
-		initial := normal(scope, anchorHeadInit)
+		initial := initializer.RandomNormalFn(scope, anchorHeadInit)
 		x := layers.ReLU(convolution(scope.At("conv"), level, 3, c.Channels, initial))
 		dtype := exact(level.DType())
 		perImage := func(x *Node) *Node { return ConvertDType(TransposeAllAxes(x, 2, 0, 1, 3), dtype) }
@@ -196,9 +197,9 @@ type stage struct {
 
 // stages are the stages of Cascade R-CNN (Cai and Vasconcelos, 2018), with the deviations of the recipe: the later a stage, the better are its boxes.
 var stages = [3]stage{
-	{Matcher{Positive: 0.5, Negative: 0.5}, Coder{[4]float64{0.1, 0.1, 0.2, 0.2}}, 1},
-	{Matcher{Positive: 0.6, Negative: 0.6}, Coder{[4]float64{0.05, 0.05, 0.1, 0.1}}, 0.5},
-	{Matcher{Positive: 0.7, Negative: 0.7}, Coder{[4]float64{0.033, 0.033, 0.067, 0.067}}, 0.25},
+	{Matcher{Positive: 0.5, Negative: 0.5}, Coder{0.1, 0.1, 0.2, 0.2}, 1},
+	{Matcher{Positive: 0.6, Negative: 0.6}, Coder{0.05, 0.05, 0.1, 0.1}, 0.5},
+	{Matcher{Positive: 0.7, Negative: 0.7}, Coder{0.033, 0.033, 0.067, 0.067}, 0.25},
 }
 
 // headLevels is the number of levels that the heads pool from, the strides 4 to 32. The RPN has one more.

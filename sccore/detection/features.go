@@ -7,6 +7,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/model/initializer"
 	"github.com/semcon/semcon/sccore/layers"
 )
 
@@ -41,7 +42,7 @@ func Pyramid(scope *model.Scope, features *Node, channels int) []*Node {
 			at := at.At("conv%d", j)
 			// PyTorch's own initial values, as detectron2 sets none.
 			limit := 1 / math.Sqrt(float64(size*size*level.Shape().Dim(3)))
-			weight := variable(at, level, "weight", uniform(at, limit), size, size, level.Shape().Dim(3), channels)
+			weight := variable(at, level, "weight", initializer.RandomUniformFn(at, -limit, limit), size, size, level.Shape().Dim(3), channels)
 			level = layerNorm(at.At("norm"), layers.ConvolutionWith(level, weight, 1))
 		}
 		levels[i] = level

@@ -11,16 +11,6 @@ import (
 	"github.com/semcon/semcon/sccore/layers"
 )
 
-// normal draws initial weights with the given deviation.
-func normal(scope *model.Scope, deviation float64) model.VariableInitializer {
-	return initializer.RandomNormalFn(scope, deviation)
-}
-
-// uniform draws initial weights within ±limit.
-func uniform(scope *model.Scope, limit float64) model.VariableInitializer {
-	return initializer.RandomUniformFn(scope, -limit, limit)
-}
-
 // kaiming is the deviation of mmcv's kaiming_init for a kernel of size×size pixels.
 func kaiming(size, out int) float64 { return math.Sqrt(2 / float64(size*size*out)) }
 
@@ -76,19 +66,13 @@ const (
 // batchNorm normalises each channel of x, [height, width, boxes, channels], as [layers.BatchNormAlong] does, but takes the statistics of a batch over the valid
 // boxes only, [boxes], because the others are padding. If valid is nil, it normalises by the running statistics.
 func batchNorm(scope *model.Scope, x, valid *Node) *Node {
+	if valid == nil {
+		return layers.BatchNormAlong(scope, x, 2, layers.Norm{}, true)
+	}
 	channels := x.Shape().Dim(3)
 	weight, bias := variable(scope, x, "weight", Ones, channels), variable(scope, x, "bias", Zeros, channels)
 	runningMean := scope.WithInitializer(Zeros).VariableWithShape("running_mean", weight.Shape()).SetTrainable(false)
 	runningVar := scope.WithInitializer(Ones).VariableWithShape("running_var", weight.Shape()).SetTrainable(false)
-	affine := func(mean, variance *Node) *Node {
-		scale := Div(weight, Sqrt(AddScalar(variance, batchNormEpsilon)))
-		shift := Sub(bias, Mul(mean, scale))
-		return Add(Mul(x, ExpandLeftToRank(scale, 4)), ExpandLeftToRank(shift, 4))
-	}
-	if valid == nil {
-		return affine(runningMean.NodeValue(x), runningVar.NodeValue(x))
-	}
-
 	counts := asNumbers(valid, x.DType())
 	count := MaxScalar(MulScalar(ReduceAllSum(counts), x.Shape().Dim(0)*x.Shape().Dim(1)), 1)
 	counts = Reshape(counts, 1, 1, -1, 1)
@@ -103,7 +87,9 @@ func batchNorm(scope *model.Scope, x, valid *Node) *Node {
 	}
 	move(runningMean, mean)
 	move(runningVar, Mul(variance, Div(count, MaxScalar(AddScalar(count, -1), 1))))
-	return affine(mean, variance)
+	scale := Div(weight, Sqrt(AddScalar(variance, batchNormEpsilon)))
+	shift := Sub(bias, Mul(mean, scale))
+	return Add(Mul(x, ExpandLeftToRank(scale, 4)), ExpandLeftToRank(shift, 4))
 }
 
 const (
@@ -133,10 +119,11 @@ func (c Config) boxHead(scope *model.Scope, levels []*Node, boxes, valid *Node) 
 	}
 	x = Reshape(TransposeAllAxes(x, 2, 0, 1, 3), batch*n, -1)
 	fc, cls, reg := scope.At("fc"), scope.At("cls"), scope.At("reg")
-	x = layers.ReLU(dense(fc, x, c.Hidden, uniform(fc, math.Sqrt(6/float64(x.Shape().Dim(1)+c.Hidden)))))
+	limit := math.Sqrt(6 / float64(x.Shape().Dim(1)+c.Hidden))
+	x = layers.ReLU(dense(fc, x, c.Hidden, initializer.RandomUniformFn(fc, -limit, limit)))
 	return boxOutput{
-		logits: Reshape(dense(cls, x, c.Classes+1, normal(cls, classInit)), batch, n, c.Classes+1),
-		codes:  Reshape(dense(reg, x, 4*c.Classes, normal(reg, codeInit)), batch, n, c.Classes, 4),
+		logits: Reshape(dense(cls, x, c.Classes+1, initializer.RandomNormalFn(cls, classInit)), batch, n, c.Classes+1),
+		codes:  Reshape(dense(reg, x, 4*c.Classes, initializer.RandomNormalFn(reg, codeInit)), batch, n, c.Classes, 4),
 	}
 }
 
@@ -195,13 +182,13 @@ func (c Config) maskHead(scope *model.Scope, levels []*Node, boxes *Node) *Node 
 	x := PoolLevels(levels, boxes, MaskSize/2)
 	for i := range c.Convolutions {
 		at := scope.At("conv%d", i)
-		x = layers.ReLU(convolution(at, x, 3, c.Channels, normal(at, kaiming(3, c.Channels))))
+		x = layers.ReLU(convolution(at, x, 3, c.Channels, initializer.RandomNormalFn(at, kaiming(3, c.Channels))))
 	}
 	up, cls := scope.At("up"), scope.At("cls")
 	in := x.Shape().Dim(3)
-	weight := variable(up, x, "weight", normal(up, kaiming(2, in)), 2, 2, c.Channels, in)
+	weight := variable(up, x, "weight", initializer.RandomNormalFn(up, kaiming(2, in)), 2, 2, c.Channels, in)
 	x = layers.ReLU(layers.TransposedConvolutionWith(x, weight, variable(up, x, "bias", Zeros, c.Channels)))
-	return convolution(cls, x, 1, c.Classes, normal(cls, kaiming(1, c.Classes)))
+	return convolution(cls, x, 1, c.Classes, initializer.RandomNormalFn(cls, kaiming(1, c.Classes)))
 }
 
 // maskLoss is the mean binary cross-entropy over the pixels of the masks of positive boxes for their own class. Boxes and positive are [batch, n, 4] and

@@ -73,21 +73,11 @@ func (p AuthorsProbe) crops(ctx context.Context, e *Encoder, set datasets.Source
 	return func(yield func(Image, error) bool) {
 		for epoch := range p.Epochs {
 			order := p.order(e.Seed, epoch, set.Len())[:perEpoch]
-			for first := 0; first < perEpoch; first += e.batch {
-				block := order[first:min(first+e.batch, perEpoch)]
-				images := make([]Image, len(block))
-				err := datasets.EachImage(ctx, len(block), 0, func(i int) (err error) {
-					images[i], err = randomCrop(e, set, block[i], size, rand.New(rand.NewPCG(e.Seed, uint64(epoch)<<32|uint64(block[i]))))
-					return err
-				})
-				if err != nil {
-					yield(Image{}, err)
+			for image, err := range datasets.InTurn(ctx, perEpoch, e.batch, func(i int) (Image, error) {
+				return randomCrop(e, set, order[i], size, rand.New(rand.NewPCG(e.Seed, uint64(epoch)<<32|uint64(order[i]))))
+			}) {
+				if !yield(image, err) {
 					return
-				}
-				for _, image := range images {
-					if !yield(image, nil) {
-						return
-					}
 				}
 			}
 		}

@@ -107,32 +107,25 @@ func (f FrozenFeatures) Whole(ctx context.Context, images []int) iter.Seq2[Patch
 func (f FrozenFeatures) encode(
 	ctx context.Context, n int, image func(i int) int, size int, cut func(i int, a *datasets.SegmentedImage) ([]uint8, Patches),
 ) iter.Seq2[Patches, error] {
+	type crop struct {
+		image   Image
+		patches Patches
+	}
 	return func(yield func(Patches, error) bool) {
 		var pending []Patches // Of images that are read but not yet yielded.
 		images := func(yield func(Image, error) bool) {
-			block := f.Extractor.batch
-			for first := 0; first < n; first += block {
-				images, patches := make([]Image, min(block, n-first)), make([]Patches, min(block, n-first))
-				err := datasets.EachImage(ctx, len(images), 0, func(i int) error {
-					a, err := f.Images.Read(image(first + i))
-					if err != nil {
-						return err
-					}
-					var pixels []uint8
-					pixels, patches[i] = cut(first+i, a)
-					images[i] = NewImage(pixels, datasets.Size{Height: size, Width: size}, f.Extractor.Preprocessing)
-					images[i].Name = cmp.Or(a.Name, fmt.Sprintf("%d of %s", image(first+i), f.Images.Name))
-					return nil
-				})
+			for read, err := range datasets.InTurn(ctx, n, f.Extractor.batch, func(i int) (c crop, err error) {
+				a, err := f.Images.Read(image(i))
 				if err != nil {
-					yield(Image{}, err)
-					return
+					return c, err
 				}
-				pending = append(pending, patches...)
-				for _, im := range images {
-					if !yield(im, nil) {
-						return
-					}
+				pixels, patches := cut(i, a)
+				c = crop{NewImage(pixels, datasets.Size{Height: size, Width: size}, f.Extractor.Preprocessing), patches}
+				c.image.Name = cmp.Or(a.Name, fmt.Sprintf("%d of %s", image(i), f.Images.Name))
+				return c, nil
+			}) {
+				if pending = append(pending, read.patches); !yield(read.image, err) {
+					return
 				}
 			}
 		}

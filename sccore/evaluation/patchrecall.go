@@ -242,7 +242,7 @@ func (p PatchRecall) classify(b compute.Backend, known, asked [][][]float32, ima
 	matrix := func(a AnnotatedPatches) *tensors.Tensor {
 		return tensors.FromFlatDataAndDimensions(a.Patches, len(a.Truth), a.Dim)
 	}
-	predicted, err := p.KNN.Predict(b, matrix(train), labels, classes, matrix(test))
+	predicted, err := p.KNN.Rank(b, matrix(train), labels, classes, matrix(test), 1)
 	if err != nil {
 		return r, counts, err
 	}
@@ -250,9 +250,9 @@ func (p PatchRecall) classify(b compute.Backend, known, asked [][][]float32, ima
 	counts = [2]stats.ByImage{make(stats.ByImage, count), make(stats.ByImage, count)}
 	for i, class := range test.Truth {
 		linear.AddCount(int(class), int(said[i]), 1)
-		nearest.AddCount(int(class), int(predicted[i]), 1)
+		nearest.AddCount(int(class), int(predicted[i][0]), 1)
 		counts[0].Add(of[i], int(class), said[i] == class)
-		counts[1].Add(of[i], int(class), predicted[i] == int32(class))
+		counts[1].Add(of[i], int(class), predicted[i][0] == int32(class))
 	}
 	r.Test, r.Linear, r.LinearError = len(test.Truth), linear.Recall(), recallError(linear, classes)
 	r.KNN, r.KNNError = nearest.Recall(), recallError(nearest, classes)

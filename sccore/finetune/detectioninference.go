@@ -143,39 +143,40 @@ type DetectionResult struct {
 // the area of its box. Images are detected in batches of the given size that share a canvas. It is an error if an image cannot be read. Classes of the detector
 // are the categories of the set.
 func (p DetectionInference) Evaluate(ctx context.Context, images *datasets.ObjectImages, batch int, detect Detect) (result DetectionResult, err error) {
-	type picture struct {
-		*datasets.SegmentedImage
-		index int
-	}
 	perImage := make([][]metrics.Detection, images.Len())
-	waiting := map[datasets.Size][]picture{} // Images by canvas.
+	type group struct {
+		pictures []*datasets.SegmentedImage
+		places   []int // In the set.
+	}
+	waiting := map[datasets.Size]group{} // Images by canvas.
 	flush := func(canvas datasets.Size) error {
-		var group []*datasets.SegmentedImage
-		for _, w := range waiting[canvas] {
-			group = append(group, w.SegmentedImage)
-		}
-		found, err := p.predict(ctx, group, batch, detect)
+		found, err := p.predict(ctx, waiting[canvas].pictures, batch, detect)
 		for k := range found {
-			i := waiting[canvas][k].index
+			i := waiting[canvas].places[k]
 			perImage[i] = Results(found[k], images.Image(i).ID, images.Truth.Categories)
 		}
 		delete(waiting, canvas)
 		return err
 	}
-	err = inTurn(ctx, images.Len(), images.Read, func(i int, a *datasets.SegmentedImage) error {
+	i := 0
+	for a, err := range datasets.InTurn(ctx, images.Len(), 0, images.Read) {
+		if err != nil {
+			return result, err
+		}
 		canvas := p.canvas(a)
-		if waiting[canvas] = append(waiting[canvas], picture{a, i}); len(waiting[canvas]) < batch {
-			return nil
+		g := waiting[canvas]
+		g = group{append(g.pictures, a), append(g.places, i)}
+		if waiting[canvas] = g; len(g.places) == batch {
+			if err := flush(canvas); err != nil {
+				return result, err
+			}
 		}
-		return flush(canvas)
-	})
-	for canvas := range waiting {
-		if err == nil {
-			err = flush(canvas)
-		}
+		i++
 	}
-	if err != nil {
-		return result, err
+	for canvas := range waiting {
+		if err := flush(canvas); err != nil {
+			return result, err
+		}
 	}
 	result.Detections = slices.Concat(perImage...)
 	if result.Boxes, err = metrics.EvaluateCOCO(images.Truth, result.Detections, metrics.Boxes); err != nil {

@@ -80,11 +80,8 @@ type Logits struct {
 type Segment func(ctx context.Context, crops Canvases) (Logits, error)
 
 // InBatches returns a function that calls segment with this many crops at a time, for networks that are compiled for a fixed number. The last call is filled up
-// with black crops. It panics unless size is at least 1.
+// with black crops.
 func InBatches(size int, segment Segment) Segment {
-	if size < 1 {
-		panic(fmt.Sprintf("finetune: batches of %d crops", size))
-	}
 	return func(ctx context.Context, crops Canvases) (all Logits, err error) {
 		one := 3 * crops.Height * crops.Width
 		for first := 0; first < crops.Count; first += size {
@@ -180,36 +177,23 @@ func (s *stitched) check() error {
 // one image after the other. It is an error if an image cannot be read, or if no pixel of the set is annotated.
 func (p SegmentationInference) Evaluate(ctx context.Context, images *datasets.Segmentation, segment Segment) (metrics.Segmentation, error) {
 	confusion := metrics.NewConfusion(len(images.Classes))
-	err := inTurn(ctx, images.Len(), images.Read, func(_ int, a *datasets.SegmentedImage) error {
+	for a, err := range datasets.InTurn(ctx, images.Len(), 0, images.Read) {
+		if err != nil {
+			return metrics.Segmentation{}, err
+		}
 		classes, err := p.Predict(ctx, a, segment)
-		if err != nil {
-			return err
+		if err == nil {
+			err = confusion.Add(a.Mask, classes)
 		}
-		return confusion.Add(a.Mask, classes)
-	})
+		if err != nil {
+			return metrics.Segmentation{}, err
+		}
+	}
 	result := confusion.Segmentation()
-	if err == nil && math.IsNaN(result.Accuracy) {
-		err = errors.New("no pixel of the images is annotated")
+	if math.IsNaN(result.Accuracy) {
+		return result, errors.New("no pixel of the images is annotated")
 	}
-	return result, err
-}
-
-// inTurn calls use for images 0 to n-1, one after the other. It reads as many at once as there are processors.
-func inTurn(
-	ctx context.Context, n int, read func(i int) (*datasets.SegmentedImage, error), use func(i int, a *datasets.SegmentedImage) error,
-) error {
-	for first := 0; first < n; {
-		images := make([]*datasets.SegmentedImage, min(runtime.GOMAXPROCS(0), n-first))
-		err := datasets.EachImage(ctx, len(images), 0, func(i int) (err error) { images[i], err = read(first + i); return err })
-		for i := 0; err == nil && i < len(images); i++ {
-			err = use(first+i, images[i])
-		}
-		if err != nil {
-			return err
-		}
-		first += len(images)
-	}
-	return nil
+	return result, nil
 }
 
 // stitched are the logits of an image that are averaged over its crops. They are computed row by row, because all classes at all pixels take gigabytes.

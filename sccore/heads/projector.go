@@ -89,12 +89,7 @@ const DINOLastLayer = "last_layer"
 // mlp/4 with weight and bias, and last_layer with weight_v and, unless NormLastLayer, weight_g. Weights are [in, out]. Calls with the same scope share
 // them. Weights of the MLP start normally distributed with standard deviation 0.02 and its biases at 0; the last layer starts as torch.nn.Linear.
 func (h DINOHead) Logits(scope *model.Scope, tokens *Node) *Node {
-	return ofRows(tokens, func(x *Node) *Node {
-		mlp := scope.At("mlp")
-		x = activation.Gelu(narrow(mlp.At("0"), x, h.HiddenDim))
-		x = activation.Gelu(narrow(mlp.At("2"), x, h.HiddenDim))
-		x = losses.Unit(narrow(mlp.At("4"), x, h.BottleneckDim))
-
+	return ofRows(perceptron(scope.At("mlp"), tokens, narrow, true, h.HiddenDim, h.HiddenDim, h.BottleneckDim), func(x *Node) *Node {
 		last := scope.At(DINOLastLayer)
 		directions := last.WithInitializer(asTorchLinear(last, h.BottleneckDim)).
 			VariableWithShape("weight_v", shapes.Make(x.DType(), h.BottleneckDim, h.OutDim)).NodeValue(x)
@@ -113,12 +108,9 @@ func asTorchLinear(scope *model.Scope, in int) model.VariableInitializer {
 	return initializer.RandomUniformFn(scope, -limit, limit)
 }
 
-// narrow is a linear layer with DINO's initial values. DINO truncates them at ±2, which is a hundred standard deviations.
-func narrow(scope *model.Scope, x *Node, out int) *Node {
-	in := x.Shape().Dim(1)
-	weight := scope.WithInitializer(initializer.RandomNormalFn(scope, 0.02)).VariableWithShape("weight", shapes.Make(x.DType(), in, out))
-	bias := scope.WithInitializer(initializer.Zero).VariableWithShape("bias", shapes.Make(x.DType(), out))
-	return Add(MatMul(x, weight.NodeValue(x)), InsertAxes(bias.NodeValue(x), 0))
+// narrow draws DINO's initial weights. DINO truncates them at ±2, which is a hundred standard deviations.
+func narrow(scope *model.Scope, _ int) model.VariableInitializer {
+	return initializer.RandomNormalFn(scope, 0.02)
 }
 
 // DiscriminationHead maps tokens to the features that Mugs' instance and local-group discrimination compare (Zhou et al. 2022, "Mugs"): a projector of
@@ -138,22 +130,18 @@ func DefaultDiscriminationHead() DiscriminationHead {
 // official heads, with "/" for ".": projector/0, projector/2 and projector/4 with weight, [in, out]. They start normally distributed with standard
 // deviation 0.02.
 func (h DiscriminationHead) Project(scope *model.Scope, tokens *Node) *Node {
-	scope = scope.At("projector")
-	normal := func(scope *model.Scope, _ int) model.VariableInitializer {
-		return initializer.RandomNormalFn(scope, 0.02)
-	}
-	return perceptron(scope, tokens, normal, h.HiddenDim, h.HiddenDim, h.OutDim)
+	return perceptron(scope.At("projector"), tokens, narrow, false, h.HiddenDim, h.HiddenDim, h.OutDim)
 }
 
 // Predict maps tokens, [.., D], to the student's predictions, [.., OutDim], of Euclidean norm 1: the predictor's output for the features of Project. Its
 // variables are predictor/0 and predictor/2, which start as torch.nn.Linear.
 func (h DiscriminationHead) Predict(scope *model.Scope, tokens *Node) *Node {
-	return perceptron(scope.At("predictor"), h.Project(scope, tokens), asTorchLinear, h.PredictorDim, h.OutDim)
+	return perceptron(scope.At("predictor"), h.Project(scope, tokens), asTorchLinear, false, h.PredictorDim, h.OutDim)
 }
 
 // perceptron maps x, [.., D], through layers of these widths, with GELU between them, to outputs of Euclidean norm 1. As in torch.nn.Sequential, which
 // counts the GELUs, the layers are 0, 2 and so on.
-func perceptron(scope *model.Scope, x *Node, initial func(scope *model.Scope, in int) model.VariableInitializer, widths ...int) *Node {
+func perceptron(scope *model.Scope, x *Node, initial func(scope *model.Scope, in int) model.VariableInitializer, biased bool, widths ...int) *Node {
 	return ofRows(x, func(x *Node) *Node {
 		for i, width := range widths {
 			if i > 0 {
@@ -161,6 +149,9 @@ func perceptron(scope *model.Scope, x *Node, initial func(scope *model.Scope, in
 			}
 			layer, in := scope.At("%d", 2*i), x.Shape().Dim(1)
 			x = MatMul(x, layer.WithInitializer(initial(layer, in)).VariableWithShape("weight", shapes.Make(x.DType(), in, width)).NodeValue(x))
+			if biased {
+				x = Add(x, InsertAxes(layer.WithInitializer(initializer.Zero).VariableWithShape("bias", shapes.Make(x.DType(), width)).NodeValue(x), 0))
+			}
 		}
 		return losses.Unit(x)
 	})

@@ -28,19 +28,6 @@ func (c Classifier) Protocol(of string) string {
 	return fmt.Sprintf("weighted k-NN%s, K %d, temperature %g", of, c.K, c.Temperature)
 }
 
-// Predict returns the class of each query: the first one from Rank.
-func (c Classifier) Predict(b compute.Backend, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor) ([]int32, error) {
-	ranked, err := c.Rank(b, bank, labels, classes, queries, 1)
-	if err != nil {
-		return nil, err
-	}
-	predictions := make([]int32, len(ranked))
-	for i, classes := range ranked {
-		predictions[i] = classes[0]
-	}
-	return predictions, nil
-}
-
 // Rank returns, for each query, the top classes by votes, most votes first and the lower class among equals; all classes if there are fewer. bank,
 // [N, D], are training features of any norm with labels in [0, classes); queries are [Q, D]; top is at least 1.
 func (c Classifier) Rank(b compute.Backend, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor, top int) (ranked [][]int32, err error) {

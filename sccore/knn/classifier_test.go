@@ -72,15 +72,15 @@ func TestClassifierEqualsReferenceToTheLastPrediction(t *testing.T) {
 	queries, truth := testvalues.Clusters(4, 300, 16, classes, 2) // Neither is a multiple of the block.
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		for _, c := range []knn.Classifier{{K: 200, Temperature: 0.1}, {K: 1, Temperature: 0.1}, {K: 20, Temperature: 0.07}, {K: 5000, Temperature: 0.5}} {
-			got, err := c.Predict(b, tensors.FromValue(bank), labels, classes, tensors.FromValue(queries))
+			got, err := c.Rank(b, tensors.FromValue(bank), labels, classes, tensors.FromValue(queries), 1)
 			if err != nil {
 				t.Fatal(err)
 			}
 			want := reference(c, bank, labels, classes, queries)
-			if !slices.Equal(got, want) {
+			if !slices.Equal(slices.Concat(got...), want) {
 				t.Errorf("%+v: predictions differ from the reference", c)
 			}
-			if accuracy := metrics.Accuracy(got, truth); accuracy < 30 || accuracy > 99 {
+			if accuracy := metrics.TopKAccuracy(got, truth, 1); accuracy < 30 || accuracy > 99 {
 				t.Errorf("%+v: accuracy %.1f %% is no evidence (chance is 10 %%)", c, accuracy)
 			}
 		}
@@ -106,11 +106,11 @@ func TestClassifierGolden(t *testing.T) {
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		c := knn.Classifier{K: golden.K, Temperature: golden.Temperature}
-		got, err := c.Predict(b, tensors.FromValue(golden.Bank), golden.Labels, 5, tensors.FromValue(golden.Queries))
+		got, err := c.Rank(b, tensors.FromValue(golden.Bank), golden.Labels, 5, tensors.FromValue(golden.Queries), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(got, golden.Predictions) {
+		if !slices.Equal(slices.Concat(got...), golden.Predictions) {
 			t.Errorf("predictions %v, scikit-learn %v", got, golden.Predictions)
 		}
 		ranked, err := c.Rank(b, tensors.FromValue(golden.Bank), golden.Labels, 5, tensors.FromValue(golden.Queries), 3)
@@ -129,12 +129,12 @@ func TestClassifierTiesAndZeros(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		bank := tensors.FromValue([][]float32{{0, 1}, {1, 0}, {0, 0}})
 		queries := tensors.FromValue([][]float32{{1, 1}, {0, 0}, {-1, 5}})
-		got, err := knn.Classifier{K: 2, Temperature: 0.1}.Predict(b, bank, []int32{2, 1, 0}, 3, queries)
+		got, err := knn.Classifier{K: 2, Temperature: 0.1}.Rank(b, bank, []int32{2, 1, 0}, 3, queries, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		// Ties go to the lower class: 1 of {2, 1}. A zero query is equally near to all, and the first two vote.
-		if want := []int32{1, 1, 2}; !slices.Equal(got, want) {
+		if want := []int32{1, 1, 2}; !slices.Equal(slices.Concat(got...), want) {
 			t.Errorf("predictions %v, want %v", got, want)
 		}
 	})
@@ -144,24 +144,24 @@ func TestClassifierBadInput(t *testing.T) {
 	b := testbackend.Fastest(t)
 	bank, queries := tensors.FromValue([][]float32{{1, 0}, {0, 1}}), tensors.FromValue([][]float32{{1, 0}})
 	good := knn.Classifier{K: 1, Temperature: 0.1}
-	for want, call := range map[string]func() ([]int32, error){
-		"k 0": func() ([]int32, error) {
-			return knn.Classifier{K: 0, Temperature: 0.1}.Predict(b, bank, []int32{0, 1}, 2, queries)
+	for want, call := range map[string]func() ([][]int32, error){
+		"k 0": func() ([][]int32, error) {
+			return knn.Classifier{K: 0, Temperature: 0.1}.Rank(b, bank, []int32{0, 1}, 2, queries, 1)
 		},
-		"temperature 0 ": func() ([]int32, error) { return knn.Classifier{K: 1}.Predict(b, bank, []int32{0, 1}, 2, queries) },
-		"1 labels":       func() ([]int32, error) { return good.Predict(b, bank, []int32{0}, 2, queries) },
-		"label 7":        func() ([]int32, error) { return good.Predict(b, bank, []int32{0, 7}, 2, queries) },
-		"no training images": func() ([]int32, error) {
-			return good.Predict(b, tensors.FromFlatDataAndDimensions([]float32{}, 0, 2), nil, 2, queries)
+		"temperature 0 ": func() ([][]int32, error) { return knn.Classifier{K: 1}.Rank(b, bank, []int32{0, 1}, 2, queries, 1) },
+		"1 labels":       func() ([][]int32, error) { return good.Rank(b, bank, []int32{0}, 2, queries, 1) },
+		"label 7":        func() ([][]int32, error) { return good.Rank(b, bank, []int32{0, 7}, 2, queries, 1) },
+		"no training images": func() ([][]int32, error) {
+			return good.Rank(b, tensors.FromFlatDataAndDimensions([]float32{}, 0, 2), nil, 2, queries, 1)
 		},
-		"do not match": func() ([]int32, error) {
-			return good.Predict(b, bank, []int32{0, 1}, 2, tensors.FromValue([][]float32{{1}}))
+		"do not match": func() ([][]int32, error) {
+			return good.Rank(b, bank, []int32{0, 1}, 2, tensors.FromValue([][]float32{{1}}), 1)
 		},
-		"k-NN: bank: image 1: feature 0 is NaN": func() ([]int32, error) {
-			return good.Predict(b, tensors.FromValue([][]float32{{1, 0}, {float32(math.NaN()), 1}}), []int32{0, 1}, 2, queries)
+		"k-NN: bank: image 1: feature 0 is NaN": func() ([][]int32, error) {
+			return good.Rank(b, tensors.FromValue([][]float32{{1, 0}, {float32(math.NaN()), 1}}), []int32{0, 1}, 2, queries, 1)
 		},
-		"k-NN: queries: image 0: feature 1 is +Inf": func() ([]int32, error) {
-			return good.Predict(b, bank, []int32{0, 1}, 2, tensors.FromValue([][]float32{{1, float32(math.Inf(1))}}))
+		"k-NN: queries: image 0: feature 1 is +Inf": func() ([][]int32, error) {
+			return good.Rank(b, bank, []int32{0, 1}, 2, tensors.FromValue([][]float32{{1, float32(math.Inf(1))}}), 1)
 		},
 	} {
 		if _, err := call(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -176,7 +176,7 @@ func ExampleClassifier() {
 		panic(err)
 	}
 	bank := tensors.FromValue([][]float32{{1, 0}, {0.9, 0.1}, {0, 1}})
-	predictions, err := knn.Classifier{K: 2, Temperature: 0.1}.Predict(b, bank, []int32{0, 0, 1}, 2, tensors.FromValue([][]float32{{2, 0.5}, {0, 7}}))
-	fmt.Println(predictions, err)
-	// Output: [0 1] <nil>
+	ranked, err := knn.Classifier{K: 2, Temperature: 0.1}.Rank(b, bank, []int32{0, 0, 1}, 2, tensors.FromValue([][]float32{{2, 0.5}, {0, 7}}), 1)
+	fmt.Println(ranked, err)
+	// Output: [[0] [1]] <nil>
 }

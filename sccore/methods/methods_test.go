@@ -161,11 +161,11 @@ func TestLearns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		predictions, err := knn.Classifier{K: 20, Temperature: 0.1}.Predict(b, bank, images.Labels, len(images.Classes), queries)
+		ranked, err := knn.Classifier{K: 20, Temperature: 0.1}.Rank(b, bank, images.Labels, len(images.Classes), queries, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		accuracy := metrics.Accuracy(predictions, test.Labels)
+		accuracy := metrics.TopKAccuracy(ranked, test.Labels, 1)
 		if accuracy < 15 {
 			t.Errorf("%s: k-NN accuracy %.1f %%, chance is 10 ± 1.9", method, accuracy)
 		}

@@ -6,15 +6,6 @@ import (
 	"github.com/semcon/semcon/sccore/metrics"
 )
 
-func TestAccuracy(t *testing.T) {
-	if got := metrics.Accuracy([]int32{1, 2, 3, 4}, []int32{1, 2, 0, 4}); got != 75 {
-		t.Errorf("accuracy %g, want 75", got)
-	}
-	if got := metrics.Accuracy(nil, nil); got != 0 {
-		t.Errorf("accuracy of no predictions is %g, want 0", got)
-	}
-}
-
 func TestTopKAccuracy(t *testing.T) {
 	ranked := [][]int32{{1, 2}, {2, 0}, {0, 1}, {2, 1}}
 	for k, want := range map[int]float64{1: 25, 2: 75, 9: 75} {

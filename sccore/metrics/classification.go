@@ -1,5 +1,5 @@
 // Package metrics measures features and predictions. Features, predictions and their ground truth go in, and numbers come out: mean IoU
-// ([Confusion]), region and boundary measures of videos ([EvaluateJF]), AP and AR of detections ([EvaluateCOCO]), accuracy ([Accuracy], [TopKAccuracy]), and how much of their space features
+// ([Confusion]), region and boundary measures of videos ([EvaluateJF]), AP and AR of detections ([EvaluateCOCO]), accuracy ([TopKAccuracy]), and how much of their space features
 // use ([EffectiveRank], [Spread], [ClassSpread]). Nothing here trains or knows a protocol: that is package evaluation.
 //
 // The next metric gets a file here, named for it, and is compared in testdata with the code that the field uses.
@@ -10,20 +10,6 @@ import (
 	"math"
 	"slices"
 )
-
-// Accuracy is the percentage of predictions equal to their labels; 0 if there are none.
-func Accuracy(predictions, labels []int32) float64 {
-	if len(predictions) != len(labels) || len(labels) == 0 {
-		return 0
-	}
-	right := 0
-	for i := range labels {
-		if predictions[i] == labels[i] {
-			right++
-		}
-	}
-	return 100 * float64(right) / float64(len(labels))
-}
 
 // TopKAccuracy is the percentage of labels among the first k classes of their ranking; 0 if there are none.
 func TopKAccuracy(ranked [][]int32, labels []int32, k int) float64 {

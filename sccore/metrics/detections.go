@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
@@ -56,14 +55,14 @@ func ReadDetections(r io.Reader, name string, truth *datasets.Instances) (detect
 	return detections, nil
 }
 
-// WriteDetections writes a result file of COCO, which [ReadDetections] and pycocotools read, one detection a line: masks are compressed text. The error is the
-// writer's.
-func WriteDetections(w io.Writer, detections []Detection) error {
+// WriteDetections writes a result file of COCO, which [ReadDetections] and pycocotools read, one detection a line, atomically: masks are compressed text.
+func WriteDetections(path string, detections []Detection) error {
 	type runs struct {
 		Size   [2]int `json:"size"` // Height and width.
 		Counts string `json:"counts"`
 	}
-	text, separator := bufio.NewWriter(w), "[\n"
+	var text bytes.Buffer
+	separator := "[\n"
 	for _, d := range detections {
 		out := struct {
 			Image    int64       `json:"image_id"`
@@ -78,24 +77,15 @@ func WriteDetections(w io.Writer, detections []Detection) error {
 		}
 		line, err := json.Marshal(out)
 		if err != nil {
-			return err
+			return fmt.Errorf("writing %s: %w", path, err)
 		}
-		fmt.Fprintf(text, "%s%s", separator, line)
+		fmt.Fprintf(&text, "%s%s", separator, line)
 		separator = ",\n"
 	}
 	if len(detections) == 0 {
-		fmt.Fprint(text, "[")
+		text.WriteString("[")
 	}
-	fmt.Fprint(text, "\n]\n")
-	return text.Flush()
-}
-
-// WriteDetectionsFile writes a file with [WriteDetections], atomically.
-func WriteDetectionsFile(path string, detections []Detection) error {
-	var text bytes.Buffer
-	if err := WriteDetections(&text, detections); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
+	text.WriteString("\n]\n")
 	return atomicfile.WriteBytes(path, text.Bytes())
 }
 

@@ -143,7 +143,7 @@ func TestDetectionsAreWrittenAsTheyAreRead(t *testing.T) {
 		{"image_id": 5, "category_id": 99, "bbox": [0, 0, 0, 0], "score": 0.25}, {"image_id": 5, "category_id": 3, "score": 1, "segmentation": {"size": [8, 10], "counts": [80]}}]`)
 	for _, want := range [][]metrics.Detection{read, nil} {
 		file := filepath.Join(t.TempDir(), "results.json")
-		if err := metrics.WriteDetectionsFile(file, want); err != nil {
+		if err := metrics.WriteDetections(file, want); err != nil {
 			t.Fatal(err)
 		}
 		got, err := metrics.OpenDetections(file, truth)
@@ -151,7 +151,7 @@ func TestDetectionsAreWrittenAsTheyAreRead(t *testing.T) {
 			t.Errorf("%+v, %v, want %+v", got, err, want)
 		}
 	}
-	if err := metrics.WriteDetections(new(strings.Builder), []metrics.Detection{{Score: math.NaN()}}); err == nil {
+	if err := metrics.WriteDetections(filepath.Join(t.TempDir(), "nan.json"), []metrics.Detection{{Score: math.NaN()}}); err == nil {
 		t.Error("a score that is no number is written")
 	}
 }

@@ -236,7 +236,7 @@ func test(t *finetune.DetectionTrainer, r *run, config finetune.DetectionTrainin
 	if tested.Boxes.AP < 0 {
 		return nil, errors.New("the test images show no object")
 	}
-	if err := metrics.WriteDetectionsFile(filepath.Join(r.Dir, resultsFile), tested.Detections); err != nil {
+	if err := metrics.WriteDetections(filepath.Join(r.Dir, resultsFile), tested.Detections); err != nil {
 		return nil, err
 	}
 	description := finetune.DetectorDescription{Dataset: r.Data.Title(), Categories: r.Data.train.Truth.Categories, Inference: inference}

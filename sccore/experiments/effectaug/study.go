@@ -241,13 +241,13 @@ func (w worker) evaluate(r *run, d augmentation.Data) (map[string]float64, error
 		return nil, err
 	}
 	defer queries.FinalizeAll()
-	predictions, err := r.Cell.Config.KNN.Predict(r.Backend(), bank, d.Train.Labels, len(d.Train.Classes), queries)
+	ranked, err := r.Cell.Config.KNN.Rank(r.Backend(), bank, d.Train.Labels, len(d.Train.Classes), queries, 1)
 	if err != nil {
 		return nil, err
 	}
 	spread, err := metrics.MeasureSpread(bank)
 	return map[string]float64{
-		"accuracy": metrics.Accuracy(predictions, d.Test.Labels), "feature_std": spread.Std, "effective_rank": spread.Rank,
+		"accuracy": metrics.TopKAccuracy(ranked, d.Test.Labels, 1), "feature_std": spread.Std, "effective_rank": spread.Rank,
 	}, err
 }
 

@@ -28,9 +28,7 @@ func (k KNN) Protocol() string { return k.Classifier.Protocol(" of [CLS] feature
 
 // Measure measures the accuracy with the first class, and with the first five.
 func (k KNN) Measure(ctx context.Context, e *Encoder, d Data) (Result, error) {
-	return classify(ctx, e, d, k.Size, "k-NN accuracy", func(bank, queries *tensors.Tensor) ([][]int32, error) {
-		return k.Rank(e.backend, bank, d.Labels[0], d.Classes, queries, 5)
-	})
+	return accuracyOf(ctx, e, d, k.Size, "k-NN accuracy", knnRanker(e, d, k.Classifier))
 }
 
 // LinearClassification classifies images of one object each by a linear layer on [CLS] features.
@@ -47,25 +45,50 @@ func (l LinearClassification) Protocol() string {
 
 // Measure measures the accuracy with the first class, and with the first five.
 func (l LinearClassification) Measure(ctx context.Context, e *Encoder, d Data) (Result, error) {
-	return classify(ctx, e, d, l.Size, "linear accuracy", func(bank, queries *tensors.Tensor) ([][]int32, error) {
-		return l.Rank(e.backend, bank, d.Labels[0], d.Classes, queries, 5, e.Seed)
-	})
+	return accuracyOf(ctx, e, d, l.Size, "linear accuracy", linearRanker(e, d, l.LinearProbe))
 }
 
-// classify measures a classifier of [CLS] features, [N, Dim] each.
-func classify(ctx context.Context, e *Encoder, d Data, size int, metric string, rank func(bank, queries *tensors.Tensor) ([][]int32, error)) (r Result, err error) {
+// ranker ranks five classes for each query by a bank, of [CLS] features, [N, Dim] each.
+type ranker func(bank, queries *tensors.Tensor) ([][]int32, error)
+
+func knnRanker(e *Encoder, d Data, c knn.Classifier) ranker {
+	return func(bank, queries *tensors.Tensor) ([][]int32, error) {
+		return c.Rank(e.backend, bank, d.Labels[0], d.Classes, queries, 5)
+	}
+}
+
+func linearRanker(e *Encoder, d Data, p LinearProbe) ranker {
+	return func(bank, queries *tensors.Tensor) ([][]int32, error) {
+		return p.Rank(e.backend, bank, d.Labels[0], d.Classes, queries, 5, e.Seed)
+	}
+}
+
+// accuracies measures classifiers with the first class and with the first five, as "NAME_Acc@1" and "NAME_Acc@5". Features are computed once.
+func accuracies(ctx context.Context, e *Encoder, d Data, size int, ranks map[string]ranker) (columns map[string]float64, err error) {
 	features, err := EncodeObjects(ctx, e.FeatureExtractor, d.Objects, size)
 	if err != nil {
-		return r, err
+		return nil, err
 	}
 	defer features[0].FinalizeAll()
 	defer features[1].FinalizeAll()
-	ranked, err := rank(features[0], features[1])
-	r.Numbers = []Number{{
-		Name: "accuracy", Metric: metric, Unit: "%", Value: metrics.TopKAccuracy(ranked, d.Labels[1], 1),
-		Details: map[string]float64{"accuracy@5": metrics.TopKAccuracy(ranked, d.Labels[1], 5)},
-	}}
-	return r, err
+	columns = map[string]float64{}
+	for name, rank := range ranks {
+		ranked, err := rank(features[0], features[1])
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range []int{1, 5} {
+			columns[fmt.Sprintf("%s_Acc@%d", name, k)] = metrics.TopKAccuracy(ranked, d.Labels[1], k)
+		}
+	}
+	return columns, nil
+}
+
+// accuracyOf is the result of one classifier.
+func accuracyOf(ctx context.Context, e *Encoder, d Data, size int, metric string, rank ranker) (Result, error) {
+	columns, err := accuracies(ctx, e, d, size, map[string]ranker{"": rank})
+	details := map[string]float64{"accuracy@5": columns["_Acc@5"]}
+	return Result{Numbers: []Number{{Name: "accuracy", Metric: metric, Unit: "%", Value: columns["_Acc@1"], Details: details}}}, err
 }
 
 // Spread measures how much of their space the patch features of the first images use, see [metrics.Spread]. The images need no labels.
@@ -262,13 +285,16 @@ func (m MainTable) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 	if m.Preprocessing != (datasets.Preprocessing{}) {
 		e.Preprocessing = m.Preprocessing
 	}
-	columns := map[string]float64{}
-	number := Number{Name: "accuracy", Metric: "k-NN accuracy", Unit: "%", Details: columns}
+	number := Number{Name: "accuracy", Metric: "k-NN accuracy", Unit: "%", Details: map[string]float64{}}
 	if d.Objects[0] != nil {
-		if err := m.classify(ctx, e, d, columns); err != nil {
+		ranks := map[string]ranker{"knn": knnRanker(e, d, m.KNN), "linear_cls": linearRanker(e, d, m.Class)}
+		if m.Authors.Epochs > 0 {
+			ranks["authors_linear_cls"] = func(_, _ *tensors.Tensor) ([][]int32, error) { return m.Authors.Rank(ctx, e, d, m.Size, 5) }
+		}
+		if number.Details, err = accuracies(ctx, e, d, m.Size, ranks); err != nil {
 			return r, err
 		}
-		number.Value = columns["knn_Acc@1"]
+		number.Value = number.Details["knn_Acc@1"]
 	}
 	var segmentation metrics.Segmentation
 	switch {
@@ -279,37 +305,8 @@ func (m MainTable) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 		segmentation, err = m.Patch.segment(ctx, e, d)
 	}
 	if d.Train != nil || d.Scenes[0] != nil {
-		columns["linear_seg_mIoU"], columns["linear_seg_Acc"] = segmentation.MIoU, segmentation.Accuracy
+		number.Details["linear_seg_mIoU"], number.Details["linear_seg_Acc"] = segmentation.MIoU, segmentation.Accuracy
 	}
 	r.Numbers = []Number{number}
 	return r, err
-}
-
-// classify adds the accuracies of the classifiers, of features that are computed once but for the authors' crops.
-func (m MainTable) classify(ctx context.Context, e *Encoder, d Data, columns map[string]float64) error {
-	features, err := EncodeObjects(ctx, e.FeatureExtractor, d.Objects, m.Size)
-	if err != nil {
-		return err
-	}
-	ranks := map[string]func(bank, queries *tensors.Tensor) ([][]int32, error){
-		"knn": func(bank, queries *tensors.Tensor) ([][]int32, error) {
-			return m.KNN.Rank(e.backend, bank, d.Labels[0], d.Classes, queries, 5)
-		},
-		"linear_cls": func(bank, queries *tensors.Tensor) ([][]int32, error) {
-			return m.Class.Rank(e.backend, bank, d.Labels[0], d.Classes, queries, 5, e.Seed)
-		},
-	}
-	if m.Authors.Epochs > 0 {
-		ranks["authors_linear_cls"] = func(_, _ *tensors.Tensor) ([][]int32, error) { return m.Authors.Rank(ctx, e, d, m.Size, 5) }
-	}
-	for name, rank := range ranks {
-		ranked, err := rank(features[0], features[1])
-		if err != nil {
-			return err
-		}
-		for _, k := range []int{1, 5} {
-			columns[fmt.Sprintf("%s_Acc@%d", name, k)] = metrics.TopKAccuracy(ranked, d.Labels[1], k)
-		}
-	}
-	return nil
 }

@@ -106,21 +106,16 @@ func masks(labels *Node, size datasets.Size) *Node {
 	return ArgMax(Add(stretched, ConvertDType(flat, labels.DType())), -1, dtypes.Uint8)
 }
 
-// MeasureVideo compares predicted masks, [Frames][Height·Width], with the true masks of a video. It returns one J&F per object.
-func MeasureVideo(v datasets.Video, predicted [][]uint8) ([]metrics.JF, error) {
+// measureVideo compares predicted masks, [Frames][Height·Width], with the true masks of a video. It returns one J&F per object.
+func measureVideo(v datasets.Video, predicted [][]uint8) (measured []metrics.JF, err error) {
 	objects, err := v.Objects()
-	if err != nil {
-		return nil, err
+	truth := make([][]uint8, v.Frames)
+	for i := 0; i < v.Frames && err == nil; i++ {
+		truth[i], err = v.Mask(i)
 	}
-	var truth [][]uint8
-	for i := range v.Frames {
-		mask, err := v.Mask(i)
-		if err != nil {
-			return nil, fmt.Errorf("video %s: %w", v.Name, err)
-		}
-		truth = append(truth, mask)
+	if err == nil {
+		measured, err = metrics.EvaluateJF(truth, predicted, v.Height, v.Width, objects)
 	}
-	measured, err := metrics.EvaluateJF(truth, predicted, v.Height, v.Width, objects)
 	if err != nil {
 		return nil, fmt.Errorf("video %s: %w", v.Name, err)
 	}
@@ -178,7 +173,7 @@ func (p LabelPropagation) Measure(ctx context.Context, e *Encoder, d Data) (r Re
 	began, frames, done := time.Now(), 0, 0
 	var objects []metrics.JF
 	err = p.TrackAll(ctx, e, d.Videos, func(v datasets.Video, masks [][]uint8) error {
-		measured, err := MeasureVideo(v, masks)
+		measured, err := measureVideo(v, masks)
 		objects, frames, done = append(objects, measured...), frames+v.Frames, done+1
 		e.progress(done, len(d.Videos), "videos", "%s: J&F %.1f %%", v.Name, 100*metrics.MeanJF(measured).Mean())
 		return err

@@ -40,32 +40,48 @@ type COCOAP struct {
 	ARLarge  float64 `json:"ARl"`
 }
 
+// cocoNumbers says what the numbers are, in the order of pycocotools' stats.
+var cocoNumbers = [12]struct {
+	title, iou, area string
+	areas            int   // Of cocoAreas.
+	detections       int   // For each image and category.
+	thresholds       []int // Of cocoIoUs.
+}{
+	{precisionTitle, "0.50:0.95", "all", 0, 100, allIoUs},
+	{precisionTitle, "0.50", "all", 0, 100, []int{0}},
+	{precisionTitle, "0.75", "all", 0, 100, []int{5}},
+	{precisionTitle, "0.50:0.95", "small", 1, 100, allIoUs},
+	{precisionTitle, "0.50:0.95", "medium", 2, 100, allIoUs},
+	{precisionTitle, "0.50:0.95", "large", 3, 100, allIoUs},
+	{recallTitle, "0.50:0.95", "all", 0, 1, allIoUs},
+	{recallTitle, "0.50:0.95", "all", 0, 10, allIoUs},
+	{recallTitle, "0.50:0.95", "all", 0, 100, allIoUs},
+	{recallTitle, "0.50:0.95", "small", 1, 100, allIoUs},
+	{recallTitle, "0.50:0.95", "medium", 2, 100, allIoUs},
+	{recallTitle, "0.50:0.95", "large", 3, 100, allIoUs},
+}
+
+const precisionTitle, recallTitle = "Average Precision  (AP)", "Average Recall     (AR)"
+
+var allIoUs = []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
+
+func (r *COCOAP) fields() [len(cocoNumbers)]*float64 {
+	return [...]*float64{&r.AP, &r.AP50, &r.AP75, &r.APSmall, &r.APMedium, &r.APLarge, &r.AR1, &r.AR10, &r.AR100, &r.ARSmall, &r.ARMedium, &r.ARLarge}
+}
+
 // Numbers returns the 12 numbers in the order of pycocotools' stats.
-func (r COCOAP) Numbers() [12]float64 {
-	return [12]float64{r.AP, r.AP50, r.AP75, r.APSmall, r.APMedium, r.APLarge, r.AR1, r.AR10, r.AR100, r.ARSmall, r.ARMedium, r.ARLarge}
+func (r COCOAP) Numbers() (all [len(cocoNumbers)]float64) {
+	for i, field := range r.fields() {
+		all[i] = *field
+	}
+	return all
 }
 
 // String returns the table that pycocotools prints, of 12 lines.
 func (r COCOAP) String() string {
 	var table strings.Builder
-	for i, row := range []struct {
-		title, iou, area string
-		detections       int
-	}{
-		{"Average Precision  (AP)", "0.50:0.95", "all", 100},
-		{"Average Precision  (AP)", "0.50", "all", 100},
-		{"Average Precision  (AP)", "0.75", "all", 100},
-		{"Average Precision  (AP)", "0.50:0.95", "small", 100},
-		{"Average Precision  (AP)", "0.50:0.95", "medium", 100},
-		{"Average Precision  (AP)", "0.50:0.95", "large", 100},
-		{"Average Recall     (AR)", "0.50:0.95", "all", 1},
-		{"Average Recall     (AR)", "0.50:0.95", "all", 10},
-		{"Average Recall     (AR)", "0.50:0.95", "all", 100},
-		{"Average Recall     (AR)", "0.50:0.95", "small", 100},
-		{"Average Recall     (AR)", "0.50:0.95", "medium", 100},
-		{"Average Recall     (AR)", "0.50:0.95", "large", 100},
-	} {
-		fmt.Fprintf(&table, " %s @[ IoU=%-9s | area=%6s | maxDets=%3d ] = %0.3f\n", row.title, row.iou, row.area, row.detections, r.Numbers()[i])
+	for i, n := range cocoNumbers {
+		fmt.Fprintf(&table, " %s @[ IoU=%-9s | area=%6s | maxDets=%3d ] = %0.3f\n", n.title, n.iou, n.area, n.detections, r.Numbers()[i])
 	}
 	return table.String()
 }
@@ -174,35 +190,10 @@ func detectedRegions(truth *datasets.Instances, detections []Detection, kind COC
 // cocoAreas are the ranges of areas in pixels: all, small, medium and large, with both ends.
 var cocoAreas = [4][2]float64{{0, 1e10}, {0, 32 * 32}, {32 * 32, 96 * 96}, {96 * 96, 1e10}}
 
-// cocoMean sums numbers for each IoU threshold over the categories that have them.
-type cocoMean struct {
+// cocoMeans sums each number, for each IoU threshold, over the categories that have objects of its area.
+type cocoMeans [len(cocoNumbers)]struct {
 	sums       [len(cocoIoUs)]float64
 	categories int
-}
-
-func (m *cocoMean) add(values [len(cocoIoUs)]float64) {
-	m.categories++
-	for i, v := range values {
-		m.sums[i] += v
-	}
-}
-
-// over returns the mean over categories and the given thresholds, -1 without any category.
-func (m *cocoMean) over(thresholds ...int) float64 {
-	if m.categories == 0 {
-		return -1
-	}
-	sum := 0.0
-	for _, i := range thresholds {
-		sum += m.sums[i]
-	}
-	return sum / float64(len(thresholds)*m.categories)
-}
-
-// cocoMeans are all means that a result is made of.
-type cocoMeans struct {
-	precision, recall [len(cocoAreas)]cocoMean // With 100 detections.
-	recall1, recall10 cocoMean                 // Of all areas.
 }
 
 // add adds a category, given as its cells in the order of images.
@@ -215,37 +206,40 @@ func (m *cocoMeans) add(cells []*cocoCell) {
 			matched[c], count = cell.match(area)
 			objects += count
 		}
-		if objects == 0 {
-			continue
-		}
-		precision, recall := curve(cells, matched, objects, maxDetections)
-		m.precision[i].add(precision)
-		m.recall[i].add(recall)
-		if i == 0 {
-			_, recall = curve(cells, matched, objects, 1)
-			m.recall1.add(recall)
-			_, recall = curve(cells, matched, objects, 10)
-			m.recall10.add(recall)
+		var precision, recall [len(cocoIoUs)]float64
+		detections := 0 // Of the curves.
+		for k, n := range cocoNumbers {
+			if n.areas != i || objects == 0 {
+				continue
+			}
+			if detections != n.detections {
+				detections = n.detections
+				precision, recall = curve(cells, matched, objects, detections)
+			}
+			values := precision
+			if n.title == recallTitle {
+				values = recall
+			}
+			m[k].categories++
+			for t, value := range values {
+				m[k].sums[t] += value
+			}
 		}
 	}
 }
 
-func (m *cocoMeans) result() COCOAP {
-	all := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
-	return COCOAP{
-		AP:       m.precision[0].over(all...),
-		AP50:     m.precision[0].over(0),
-		AP75:     m.precision[0].over(5),
-		APSmall:  m.precision[1].over(all...),
-		APMedium: m.precision[2].over(all...),
-		APLarge:  m.precision[3].over(all...),
-		AR1:      m.recall1.over(all...),
-		AR10:     m.recall10.over(all...),
-		AR100:    m.recall[0].over(all...),
-		ARSmall:  m.recall[1].over(all...),
-		ARMedium: m.recall[2].over(all...),
-		ARLarge:  m.recall[3].over(all...),
+// result returns the means over categories and thresholds, -1 without any category.
+func (m *cocoMeans) result() (r COCOAP) {
+	for k, field := range r.fields() {
+		sum := 0.0
+		for _, t := range cocoNumbers[k].thresholds {
+			sum += m[k].sums[t]
+		}
+		if *field = -1; m[k].categories > 0 {
+			*field = sum / float64(len(cocoNumbers[k].thresholds)*m[k].categories)
+		}
 	}
+	return r
 }
 
 // curve pools the detections of all cells, the first so many of each, and returns for each IoU threshold the mean of the precision at 101 recalls and

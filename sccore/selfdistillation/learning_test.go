@@ -60,7 +60,7 @@ func TestLearnsFromScratch(t *testing.T) {
 					}
 					features[i] = tensors.FromFlatDataAndDimensions(encoded.Class, set.Len(), encoded.Dim)
 				}
-				predictions, err := knn.Classifier{K: 10, Temperature: 0.07}.Predict(b, features[0], sets[0].Labels, len(sets[0].Classes), features[1])
+				ranked, err := knn.Classifier{K: 10, Temperature: 0.07}.Rank(b, features[0], sets[0].Labels, len(sets[0].Classes), features[1], 1)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -68,7 +68,7 @@ func TestLearnsFromScratch(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				return metrics.Accuracy(predictions, sets[1].Labels), spread.Rank
+				return metrics.TopKAccuracy(ranked, sets[1].Labels, 1), spread.Rank
 			}
 			before, _ := evaluate()
 			var last selfdistillation.StepMetrics

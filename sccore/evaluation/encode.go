@@ -6,16 +6,20 @@ import (
 	"iter"
 	"math"
 	"path/filepath"
+	"slices"
 
+	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
-	"github.com/gomlx/gomlx/core/graph"
+	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/layers"
+	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/train"
 )
@@ -189,7 +193,7 @@ func RandomViT(name string, seed int) (v encoder.ViT, store *model.Store, err er
 	defer host.Finalize()
 	store = model.NewStore()
 	err = caught(func() error {
-		tokens, err := model.NewExec(host, store, func(scope *model.Scope, images *graph.Node) *graph.Node { return v.Tokens(scope, images).Class })
+		tokens, err := model.NewExec(host, store, func(scope *model.Scope, images *Node) *Node { return v.Tokens(scope, images).Class })
 		if err != nil {
 			return err
 		}
@@ -201,4 +205,149 @@ func RandomViT(name string, seed int) (v encoder.ViT, store *model.Store, err er
 		return v, nil, err
 	}
 	return v, store, train.Initialize(store, uint64(seed))
+}
+
+// PatchProbe is a linear 1×1 head on frozen patch features, trained by cross-entropy with Adam and a cosine learning rate that ends at 0. It measures
+// which classes the features separate. Each feature is standardised to mean 0 and variance 1 over the training set. The head remains linear, and
+// features of small spread train as well as any.
+type PatchProbe struct {
+	Steps        int     `json:"steps" range:"[1,2^24]"`
+	Batch        int     `json:"batch" range:"[1,2^18]"` // Patches per step.
+	LearningRate float64 `json:"rate" range:"(0,1e4]"`   // At the first step.
+}
+
+// DefaultPatchProbe returns a probe that converges on a thousand small images in about a second.
+func DefaultPatchProbe() PatchProbe { return PatchProbe{Steps: 1000, Batch: 512, LearningRate: 0.01} }
+
+// patchProbeBlock is the number of images predicted at once.
+const patchProbeBlock = 16
+
+// Evaluate trains the head on one set and returns how well it segments the other. The seed draws the patches of each step; the head starts at 0.
+//
+// In training, the target of a patch is the distribution of classes over its pixels, which gives the cross-entropy of all pixels under their patch's
+// prediction; ignored pixels do not count. In testing, logits are resized bilinearly to the annotation's size (align_corners=false), and every pixel
+// counts. Features stay on the host except for the current batch.
+func (p PatchProbe) Evaluate(b compute.Backend, train, test AnnotatedPatches, classes int, seed uint64) (metrics.Segmentation, error) {
+	predicted, err := p.predict(b, train, test, classes, seed)
+	if err != nil {
+		return metrics.Segmentation{}, err
+	}
+	confusion := metrics.NewConfusion(classes)
+	err = confusion.Add(test.Truth, predicted)
+	return confusion.Segmentation(), err
+}
+
+// predict trains the probe and returns the class of every pixel of the test set.
+func (p PatchProbe) predict(b compute.Backend, train, test AnnotatedPatches, classes int, seed uint64) (predicted []uint8, err error) {
+	for i, set := range []AnnotatedPatches{train, test} {
+		if !slices.ContainsFunc(set.Truth, func(class uint8) bool { return class != datasets.Ignore }) {
+			return nil, fmt.Errorf("%s set: %w", []string{"training", "test"}[i], errNotAnnotated)
+		}
+	}
+	store := model.NewStore()
+	defer store.Finalize()
+	err = caught(func() error {
+		mean, deviation := train.standardization()
+		for name, values := range map[string][]float32{"mean": mean, "deviation": deviation} {
+			variable, err := store.CreateVariable("/"+name, tensors.FromValue(values))
+			if err != nil {
+				return err
+			}
+			variable.SetTrainable(false)
+		}
+		if err := p.training(train, classes, seed).run(b, store); err != nil {
+			return err
+		}
+		predicted, err = p.test(b, store, test, classes)
+		return err
+	})
+	return predicted, err
+}
+
+// standardised shifts and scales patches, [rows, dim], by the training set's mean and standard deviation.
+func standardised(scope *model.Scope, patches *Node) *Node {
+	constant := func(name string) *Node {
+		return InsertAxes(scope.Store().GetVariable("/"+name).NodeValue(patches), 0)
+	}
+	return Div(Sub(patches, constant("mean")), constant("deviation"))
+}
+
+func (p PatchProbe) training(set AnnotatedPatches, classes int, seed uint64) headTraining {
+	random, targets, count := probeOrder(seed, "patch probe"), set.shares(classes), len(set.Patches)/set.Dim
+	patches, shares := make([]float32, p.Batch*set.Dim), make([]float32, p.Batch*classes)
+	return headTraining{
+		name: "patch probe", steps: p.Steps, rate: p.LearningRate,
+		loss: func(scope *model.Scope, inputs []*Node) *Node {
+			logits, shares := head(scope, standardised(scope, inputs[0]), classes), inputs[1]
+			total := MaxScalar(ReduceAllSum(shares), 1e-6) // A batch may hold only ignored pixels.
+			return Div(Neg(ReduceAllSum(Mul(shares, LogSoftmax(logits, -1)))), total)
+		},
+		batch: func(int) ([]any, error) {
+			for at := range p.Batch {
+				patch := random.IntN(count)
+				copy(patches[at*set.Dim:], set.Patches[patch*set.Dim:(patch+1)*set.Dim])
+				copy(shares[at*classes:], targets[patch*classes:(patch+1)*classes])
+			}
+			return []any{tensors.FromFlatDataAndDimensions(patches, p.Batch, set.Dim), tensors.FromFlatDataAndDimensions(shares, p.Batch, classes)}, nil
+		},
+	}
+}
+
+// test predicts every pixel of the set.
+func (p PatchProbe) test(b compute.Backend, store *model.Store, set AnnotatedPatches, classes int) (all []uint8, err error) {
+	predict, err := model.NewExec(b, store, func(scope *model.Scope, patches *Node) *Node {
+		logits := head(scope, standardised(scope, Reshape(patches, -1, set.Dim)), classes)
+		logits = Reshape(logits, patchProbeBlock, set.Rows, set.Columns, classes)
+		return ArgMax(layers.ResizeBilinear(logits, set.Height, set.Width), -1, dtypes.Uint8)
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer predict.Finalize()
+	one, pixels := set.Rows*set.Columns*set.Dim, set.Height*set.Width
+	for first := 0; first < set.Len(); first += patchProbeBlock {
+		count := min(patchProbeBlock, set.Len()-first)
+		block := make([]float32, patchProbeBlock*one) // The last block is padded with zeros.
+		copy(block, set.Patches[first*one:(first+count)*one])
+		out, err := predict.Call1(tensors.FromFlatDataAndDimensions(block, patchProbeBlock, set.Rows, set.Columns, set.Dim))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, tensors.MustCopyFlatData[uint8](out)[:count*pixels]...)
+		out.FinalizeAll()
+	}
+	return all, nil
+}
+
+// Protocol describes the evaluation, for records.
+func (p PatchProbe) Protocol() string {
+	return fmt.Sprintf("linear probe of patch features, %d steps of %d patches, background a class, logits resized to the annotation", p.Steps, p.Batch)
+}
+
+// Open opens drawn scenes.
+func (PatchProbe) Open(s Source) (d Data, err error) {
+	if s.Dataset != Synthetic {
+		return d, fmt.Errorf("a patch probe segments drawn scenes, not %s", s.Dataset)
+	}
+	for i := range d.Scenes {
+		d.Scenes[i] = synthetic.Run(s.Seed).Scenes(s.Images, s.Size, 12+2*i)
+	}
+	d.Name, d.ID = "synthetic scenes", d.Scenes[0].Identity+"; "+d.Scenes[1].Identity
+	return d, nil
+}
+
+// Measure measures the mIoU on test scenes. The seed draws the patches of the probe's steps, the same ones at each evaluation.
+func (p PatchProbe) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
+	segmentation, err := p.segment(ctx, e, d)
+	r.Numbers = []Number{{Name: "miou", Metric: "mIoU", Unit: "%", Value: segmentation.MIoU}}
+	return r, err
+}
+
+// segment segments scenes, of which background is a class.
+func (p PatchProbe) segment(ctx context.Context, e *Encoder, d Data) (metrics.Segmentation, error) {
+	scenes, err := EncodeScenes(ctx, e.FeatureExtractor, d.Scenes, d.Scenes[0].Height)
+	if err != nil {
+		return metrics.Segmentation{}, err
+	}
+	return p.Evaluate(e.backend, scenes[0], scenes[1], 1+len(d.Scenes[0].Classes), e.Seed)
 }

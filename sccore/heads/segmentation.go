@@ -1,10 +1,14 @@
 package heads
 
 import (
+	"math"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/model/initializer"
 	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/settings"
 )
@@ -134,4 +138,210 @@ func PredictPixels(logits []float32, rows, columns, classes, height, width int) 
 		}
 	}
 	return out
+}
+
+// Pyramid makes feature maps of four sizes from the outputs of four blocks of a plain vision transformer, as iBOT's fine-tuning for segmentation does
+// (bytedance/ibot, evaluation/semantic_segmentation/mmcv_custom/register_backbone.py). With patches of 16 pixels, the maps have strides 4, 8, 16 and 32.
+type Pyramid struct {
+	Blocks [4]int // The blocks, counted from 0, in the order of the levels.
+	// Halved makes levels of half the sizes, for patches of 8 pixels: strides 4, 8, 16 and 32 again, as iBOT has it.
+	Halved bool
+}
+
+// DefaultPyramid returns the pyramid for a transformer of depth blocks. It takes the blocks that end the first third, half, two thirds and the whole,
+// ⌈depth·n/12⌉ − 1 for n = 4, 6, 8 and 12: blocks 3, 5, 7 and 11 of 12, and 7, 11, 15 and 23 of 24, as iBOT does.
+func DefaultPyramid(depth int) Pyramid {
+	var p Pyramid
+	for i, n := range []int{4, 6, 8, 12} {
+		p.Blocks[i] = (depth*n+11)/12 - 1
+	}
+	return p
+}
+
+// Levels returns the four maps, the finest first:
+//
+//	level 0   [4·rows, 4·columns, batch, dim]        two transposed convolutions of 2×2, with batch normalisation and GELU between them
+//	level 1   [2·rows, 2·columns, batch, dim]        one transposed convolution of 2×2
+//	level 2   [rows, columns, batch, dim]            the tokens
+//	level 3   [⌊rows/2⌋, ⌊columns/2⌋, batch, dim]    the maxima of 2×2 tokens
+//
+// Halved levels are one transposed convolution, the tokens, and the maxima of 2×2 and of 4×4 tokens.
+//
+// Blocks holds the outputs of the transformer's blocks, not normalised and with the [CLS] token and registers first, [batch, tokens, dim], as
+// [encoder.Tokens] has them. Variables live in backbone/fpn1 and backbone/fpn2 under scope and have the dtype of the tokens, but float32 for half
+// precision. If train is true, batch normalisation uses the statistics of the whole batch, else the running ones. Levels panics on blocks of another
+// shape and if one is missing.
+func (p Pyramid) Levels(scope *model.Scope, blocks []*Node, rows, columns int, train bool) []*Node {
+	var levels []*Node
+	for _, block := range p.Blocks {
+		tokens := blocks[block]
+		tokens.AssertRank(3)
+		if tokens.DType().IsHalfPrecision() {
+			tokens = ConvertDType(tokens, dtypes.Float32)
+		}
+		x := Reshape(SliceAxis(tokens, 1, AxisRange(tokens.Shape().Dim(1)-rows*columns)), -1, rows, columns, tokens.Shape().Dim(2))
+		levels = append(levels, TransposeAllAxes(x, 1, 2, 0, 3))
+	}
+	dim := levels[0].Shape().Dim(3)
+	fpn1, fpn2 := scope.At("backbone").At("fpn1"), scope.At("backbone").At("fpn2")
+	if p.Halved {
+		levels[0] = layers.TransposedConvolution(fpn1.At("0"), levels[0], dim)
+		levels[2], levels[3] = layers.MaxPool2(levels[2]), layers.MaxPool2(layers.MaxPool2(levels[3]))
+		return levels
+	}
+	x := layers.TransposedConvolution(fpn1.At("0"), levels[0], dim)
+	x = activation.Gelu(layers.BatchNormAlong(fpn1.At("1"), x, 2, layers.Norm{Train: train}, true))
+	levels[0] = layers.TransposedConvolution(fpn1.At("3"), x, dim)
+	levels[1] = layers.TransposedConvolution(fpn2.At("0"), levels[1], dim)
+	levels[3] = layers.MaxPool2(levels[3])
+	return levels
+}
+
+// Decoder is a segmentation head of mmsegmentation on the levels of a [Pyramid]. Its methods map the levels, [rows, columns, batch, features] with the finest first, to
+// logits, [rows, columns, batch, Classes]. Resizing is bilinear, with align_corners=False.
+//
+// Variables live under scope, with the names of mmsegmentation and "/" for ".", and have the dtype of the levels.
+type Decoder struct {
+	Classes      int     `range:"[2,255]"`
+	Channels     int     `range:"[1,)"`  // Channels of each layer, but for the neck.
+	NeckChannels int     `range:"[0,)"`  // Channels of the neck of a semantic FPN.
+	Dropout      float64 `range:"[0,1)"` // Probability that a channel is dropped before the classifier, in training; 0.1 in the recipes.
+	Train        bool    // Batch normalisation uses the statistics of the whole batch and moves the running ones, and channels are dropped.
+}
+
+// module is a convolution, batch normalisation and ReLU: mmcv's ConvModule, in conv and bn under scope.
+func (d Decoder) module(scope *model.Scope, x *Node, size, out int) *Node {
+	x = layers.Convolution(scope.At("conv"), x, size, out, 1)
+	return layers.ReLU(layers.BatchNormAlong(scope.At("bn"), x, 2, layers.Norm{Train: d.Train}, true))
+}
+
+// logits drops channels and classifies pixels, in conv_seg under scope. Its weight starts as small as in mmsegmentation.
+func (d Decoder) logits(scope *model.Scope, x *Node) *Node {
+	if d.Train {
+		x = layers.DropChannels(scope, x, d.Dropout)
+	}
+	scope = scope.At("conv_seg")
+	return initialised(scope, x, 1, d.Classes, initializer.RandomNormalFn(scope, 0.01))
+}
+
+// initialised is a convolution with a bias. Its weight starts with the given values and its bias at 0.
+func initialised(scope *model.Scope, x *Node, size, out int, initial model.VariableInitializer) *Node {
+	weight := scope.WithInitializer(initial).VariableWithShape("weight", shapes.Make(x.DType(), size, size, x.Shape().Dim(3), out))
+	bias := scope.WithInitializer(Zeros).VariableWithShape("bias", shapes.Make(x.DType(), out))
+	return Add(layers.ConvolutionWith(x, weight.NodeValue(x), 1), ExpandLeftToRank(bias.NodeValue(x), 4))
+}
+
+// xavier is Glorot's uniform distribution for the weight of a convolution.
+func xavier(scope *model.Scope, size, in, out int) model.VariableInitializer {
+	limit := math.Sqrt(6 / float64(size*size*(in+out)))
+	return initializer.RandomUniformFn(scope, -limit, limit)
+}
+
+// like resizes x, [rows, columns, batch, channels], to the rows and columns of the reference.
+func like(reference, x *Node, resize func(maps *Node, height, width int) *Node) *Node {
+	return resizedTo(x, reference.Shape().Dim(0), reference.Shape().Dim(1), resize)
+}
+
+// resizedTo resizes x, [rows, columns, batch, channels], to [height, width, batch, channels].
+func resizedTo(x *Node, height, width int, resize func(maps *Node, height, width int) *Node) *Node {
+	rows, columns, batch, channels := x.Shape().Dim(0), x.Shape().Dim(1), x.Shape().Dim(2), x.Shape().Dim(3)
+	if rows == height && columns == width {
+		return x
+	}
+	x = resize(Reshape(x, 1, rows, columns, batch*channels), height, width)
+	return Reshape(x, height, width, batch, channels)
+}
+
+// PoolScales are the bins along each side of the pooled features of [Decoder.UPerNet].
+var PoolScales = []int{1, 2, 3, 6}
+
+// UPerNet is the head of Xiao et al., "Unified Perceptual Parsing" (2018), as mmsegmentation's UPerHead: a pyramid of pooled features on
+// the coarsest level, a top-down path with additions, and a 3×3 convolution over all levels together. The logits have the resolution of the finest level. Variables are in
+// decode_head. In training it needs two images, for the normalisation of one bin. mmsegmentation has 512 channels; for a vision transformer, iBOT's recipe takes the length of a token: 384 for ViT-S.
+func (d Decoder) UPerNet(scope *model.Scope, levels []*Node) *Node {
+	scope = scope.At("decode_head")
+	top := len(levels) - 1
+	maps := make([]*Node, len(levels))
+	for i, level := range levels[:top] {
+		maps[i] = d.module(scope.At("lateral_convs").At("%d", i), level, 1, d.Channels)
+	}
+	maps[top] = d.pooled(scope, levels[top])
+	for i := top; i > 0; i-- {
+		maps[i-1] = Add(maps[i-1], like(maps[i-1], maps[i], layers.ResizeBilinear))
+	}
+	for i := range maps[:top] {
+		maps[i] = d.module(scope.At("fpn_convs").At("%d", i), maps[i], 3, d.Channels)
+	}
+	for i := range maps {
+		maps[i] = like(maps[0], maps[i], layers.ResizeBilinear)
+	}
+	return d.logits(scope, d.module(scope.At("fpn_bottleneck"), Concatenate(maps, -1), 3, d.Channels))
+}
+
+// pooled joins the coarsest level with its means over bins of four sizes: the pyramid pooling module of Zhao et al., "Pyramid Scene Parsing Network"
+// (2017).
+func (d Decoder) pooled(scope *model.Scope, x *Node) *Node {
+	joined := []*Node{x}
+	for i, scale := range PoolScales {
+		bins := resizedTo(x, scale, scale, func(maps *Node, _, _ int) *Node { return layers.AveragePool(maps, scale) })
+		bins = d.module(scope.At("psp_modules").At("%d", i).At("1"), bins, 1, d.Channels)
+		joined = append(joined, like(x, bins, layers.ResizeBilinear))
+	}
+	return d.module(scope.At("bottleneck"), Concatenate(joined, -1), 3, d.Channels)
+}
+
+// AuxiliaryLevel is the level of the pyramid that the auxiliary head takes, and AuxiliaryWeight the weight of its loss.
+const (
+	AuxiliaryLevel  = 2
+	AuxiliaryWeight = 0.4
+)
+
+// Auxiliary is the head that trains beside [Decoder.UPerNet] on level 2 of the pyramid, at its resolution, and is left out of predictions: mmsegmentation's FCNHead with one 3×3
+// convolution, of 256 channels in the recipe, and concat_input=False. Variables are in auxiliary_head.
+func (d Decoder) Auxiliary(scope *model.Scope, levels []*Node) *Node {
+	scope = scope.At("auxiliary_head")
+	return d.logits(scope, d.module(scope.At("convs").At("0"), levels[AuxiliaryLevel], 3, d.Channels))
+}
+
+// SemanticFPN is the head of Kirillov et al., "Panoptic Feature Pyramid Networks" (2019), as mmsegmentation's FPN neck and FPNHead. The
+// neck is a top-down path with additions, without normalisation and activations. The head brings each level to the resolution of the finest one, by 3×3
+// convolutions that each precede a bilinear upsampling by 2, and adds them. Each level has half the resolution of the one before. Variables are in neck and decode_head.
+// mmsegmentation has 256 channels in the neck and 128 in the head; XCiT's recipe takes the length of a token in the neck.
+func (d Decoder) SemanticFPN(scope *model.Scope, levels []*Node) *Node {
+	head := scope.At("decode_head")
+	var sum *Node
+	for i, x := range d.neck(scope.At("neck"), levels) {
+		scales := head.At("scale_heads").At("%d", i)
+		for k := range max(i, 1) {
+			x = d.module(scales.At("%d", 2*k), x, 3, d.Channels) // PyTorch counts the upsamplings too.
+			if i > 0 {
+				x = resizedTo(x, 2*x.Shape().Dim(0), 2*x.Shape().Dim(1), layers.ResizeBilinear)
+			}
+		}
+		if sum == nil {
+			sum = x
+		} else {
+			sum = Add(sum, like(sum, x, layers.ResizeBilinear))
+		}
+	}
+	return d.logits(head, sum)
+}
+
+// neck maps levels to maps of the same sizes and NeckChannels channels.
+func (d Decoder) neck(scope *model.Scope, levels []*Node) []*Node {
+	convolution := func(scope *model.Scope, x *Node, size int) *Node {
+		scope = scope.At("conv")
+		return initialised(scope, x, size, d.NeckChannels, xavier(scope, size, x.Shape().Dim(3), d.NeckChannels))
+	}
+	maps := make([]*Node, len(levels))
+	for i, level := range levels {
+		maps[i] = convolution(scope.At("lateral_convs").At("%d", i), level, 1)
+	}
+	for i := len(maps) - 1; i > 0; i-- {
+		maps[i-1] = Add(maps[i-1], like(maps[i-1], maps[i], layers.ResizeNearest))
+	}
+	for i := range maps {
+		maps[i] = convolution(scope.At("fpn_convs").At("%d", i), maps[i], 3)
+	}
+	return maps
 }

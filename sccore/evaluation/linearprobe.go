@@ -4,21 +4,18 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/knn"
-	"github.com/semcon/semcon/sccore/layers"
-	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/optim"
 )
 
@@ -182,147 +179,141 @@ func (p LinearProbe) training(bank *tensors.Tensor, labels []int32, classes int,
 	}
 }
 
-// PatchProbe is a linear 1×1 head on frozen patch features, trained by cross-entropy with Adam and a cosine learning rate that ends at 0. It measures
-// which classes the features separate. Each feature is standardised to mean 0 and variance 1 over the training set. The head remains linear, and
-// features of small spread train as well as any.
-type PatchProbe struct {
-	Steps        int     `json:"steps" range:"[1,2^24]"`
-	Batch        int     `json:"batch" range:"[1,2^18]"` // Patches per step.
-	LearningRate float64 `json:"rate" range:"(0,1e4]"`   // At the first step.
+// AuthorsProbe is linear classification as DINO measures it (eval_linear.py), and iBOT and Mugs after it: the protocol of the baselines' numbers in the paper's Tab. main. A
+// linear layer sees the [CLS] tokens of the last four blocks, or, of transformers wider than ViT-S, that of the last block and the mean of its patch tokens. SGD trains it
+// on random crops of at least 8 % of an image, mirrored half of the time: each epoch encodes all images anew.
+type AuthorsProbe struct {
+	Epochs       int     `json:"epochs" range:"[0,2^14]"` // 0 for no such probe.
+	Batch        int     `json:"batch" range:"[1,2^18]"`  // The images that are left over at the end of an epoch are left out.
+	LearningRate float64 `json:"rate" range:"(0,1e4]"`    // For a batch of 256: it grows with the batch, and follows a cosine to 0.
 }
 
-// DefaultPatchProbe returns a probe that converges on a thousand small images in about a second.
-func DefaultPatchProbe() PatchProbe { return PatchProbe{Steps: 1000, Batch: 512, LearningRate: 0.01} }
+// DefaultAuthorsProbe is that of the authors.
+func DefaultAuthorsProbe() AuthorsProbe {
+	return AuthorsProbe{Epochs: 100, Batch: 1024, LearningRate: 1e-3}
+}
 
-// patchProbeBlock is the number of images predicted at once.
-const patchProbeBlock = 16
+// Protocol describes the classifier.
+func (p AuthorsProbe) Protocol() string {
+	return fmt.Sprintf("as DINO measures: linear layer on [CLS] of the last 4 blocks, or of the last and its mean patch token, random crops, SGD, %d epochs of batches of %d, rate %g per 256",
+		p.Epochs, p.Batch, p.LearningRate)
+}
 
-// Evaluate trains the head on one set and returns how well it segments the other. The seed draws the patches of each step; the head starts at 0.
-//
-// In training, the target of a patch is the distribution of classes over its pixels, which gives the cross-entropy of all pixels under their patch's
-// prediction; ignored pixels do not count. In testing, logits are resized bilinearly to the annotation's size (align_corners=false), and every pixel
-// counts. Features stay on the host except for the current batch.
-func (p PatchProbe) Evaluate(b compute.Backend, train, test AnnotatedPatches, classes int, seed uint64) (metrics.Segmentation, error) {
-	predicted, err := p.predict(b, train, test, classes, seed)
-	if err != nil {
-		return metrics.Segmentation{}, err
+// outputs are what the layer sees of a transformer.
+func (p AuthorsProbe) outputs(v encoder.ViT) (o Outputs) {
+	if v.Dim > 384 {
+		return Outputs{Patches: true}
 	}
-	confusion := metrics.NewConfusion(classes)
-	err = confusion.Add(test.Truth, predicted)
-	return confusion.Segmentation(), err
+	for block := max(1, v.Depth-3); block <= v.Depth; block++ {
+		o.Blocks = append(o.Blocks, block)
+	}
+	return o
 }
 
-// predict trains the probe and returns the class of every pixel of the test set.
-func (p PatchProbe) predict(b compute.Backend, train, test AnnotatedPatches, classes int, seed uint64) (predicted []uint8, err error) {
-	for i, set := range []AnnotatedPatches{train, test} {
-		if !slices.ContainsFunc(set.Truth, func(class uint8) bool { return class != datasets.Ignore }) {
-			return nil, fmt.Errorf("%s set: %w", []string{"training", "test"}[i], errNotAnnotated)
+// joined are the outputs of an image as one feature.
+func joined(all []Features) (feature []float32) {
+	for _, f := range all {
+		feature = append(feature, f.Class...)
+		dim, places := len(f.Class), float32(f.Rows*f.Columns)
+		mean := make([]float32, min(dim, len(f.Patches)))
+		for i, x := range f.Patches {
+			mean[i%dim] += x / places
 		}
+		feature = append(feature, mean...)
+	}
+	return feature
+}
+
+// order is the order of n images in an epoch.
+func (p AuthorsProbe) order(seed uint64, epoch, n int) []int {
+	return rand.New(rand.NewPCG(seed, uint64(epoch))).Perm(n)
+}
+
+// leastCrop is the least area of a random crop, as a share of the image, and cropCanvas the longer side in pixels that larger images are shrunk to before.
+const (
+	leastCrop  = 0.08
+	cropCanvas = 512
+)
+
+// crops yields random crops of the images of all epochs.
+func (p AuthorsProbe) crops(ctx context.Context, e *Encoder, set datasets.Source, perEpoch, size int) iter.Seq2[Image, error] {
+	return func(yield func(Image, error) bool) {
+		for epoch := range p.Epochs {
+			order := p.order(e.Seed, epoch, set.Len())[:perEpoch]
+			for image, err := range datasets.InTurn(ctx, perEpoch, e.batch, func(i int) (Image, error) {
+				return randomCrop(e, set, order[i], size, rand.New(rand.NewPCG(e.Seed, uint64(epoch)<<32|uint64(order[i]))))
+			}) {
+				if !yield(image, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// randomCrop reads a random crop of an image of a set. A picture of [datasets.ImageFolder] that cannot be read is black, as in [ImagesOf], which names it.
+func randomCrop(e *Encoder, set datasets.Source, at, size int, rng *rand.Rand) (Image, error) {
+	canvas := make([]uint8, cropCanvas*cropCanvas*3)
+	read, err := set.Read(at, canvas, cropCanvas)
+	if _, skipped := set.(*datasets.ImageFolder); skipped && err != nil {
+		clear(canvas)
+		read, err = datasets.Size{Height: cropCanvas, Width: cropCanvas}, nil
+	}
+	if err != nil {
+		return Image{}, err
+	}
+	whole := &datasets.SegmentedImage{Height: read.Height, Width: read.Width}
+	for row := range read.Height {
+		whole.Pixels = append(whole.Pixels, canvas[3*row*cropCanvas:3*(row*cropCanvas+read.Width)]...)
+	}
+	pixels, _ := RandomResizedCrop{size, leastCrop}.Cut(whole, 0, rng)
+	image := NewImage(pixels, datasets.Size{Height: size, Width: size}, e.Preprocessing)
+	image.Name = nameOf(set, at)
+	return image, nil
+}
+
+// Rank trains the layer on the first objects and returns for each of the second the top classes, most probable first. The seed draws the order of images and their crops.
+func (p AuthorsProbe) Rank(ctx context.Context, e *Encoder, d Data, size, top int) (ranked [][]int32, err error) {
+	n, outputs := d.Objects[0].Len(), p.outputs(e.ViT)
+	batch := min(p.Batch, n)
+	steps := n / batch
+	next, stop := iter.Pull2(e.Extract(p.crops(ctx, e, d.Objects[0], steps*batch, size), outputs))
+	defer stop()
+	var order []int
+	training := headTraining{
+		name: "linear layer", steps: p.Epochs * steps, rate: p.LearningRate * float64(batch) / 256, momentum: 0.9, loss: classLoss(d.Classes),
+		batch: func(step int) ([]any, error) {
+			if step%steps == 0 {
+				order = p.order(e.Seed, step/steps, n)
+			}
+			var features, counts []float32
+			var labels []int32
+			for _, i := range order[step%steps*batch:][:batch] {
+				all, err, _ := next()
+				if err != nil {
+					return nil, err
+				}
+				features, counts, labels = append(features, joined(all)...), append(counts, 1), append(labels, d.Labels[0][i])
+			}
+			return []any{tensors.FromFlatDataAndDimensions(features, batch, len(features)/batch), labels, counts}, nil
+		},
 	}
 	store := model.NewStore()
 	defer store.Finalize()
 	err = caught(func() error {
-		mean, deviation := train.standardization()
-		for name, values := range map[string][]float32{"mean": mean, "deviation": deviation} {
-			variable, err := store.CreateVariable("/"+name, tensors.FromValue(values))
+		if err := training.run(e.backend, store); err != nil {
+			return err
+		}
+		var queries []float32
+		tested := d.Objects[1].Len()
+		for all, err := range e.Extract(ImagesOf(d.Objects[1], e.Preprocessing, size, tested, e.Skipped), outputs) {
 			if err != nil {
 				return err
 			}
-			variable.SetTrainable(false)
+			queries = append(queries, joined(all)...)
 		}
-		if err := p.training(train, classes, seed).run(b, store); err != nil {
-			return err
-		}
-		predicted, err = p.test(b, store, test, classes)
+		ranked, err = rankedBy(e.backend, store, d.Classes, tensors.FromFlatDataAndDimensions(queries, tested, len(queries)/tested), top)
 		return err
 	})
-	return predicted, err
-}
-
-// standardised shifts and scales patches, [rows, dim], by the training set's mean and standard deviation.
-func standardised(scope *model.Scope, patches *Node) *Node {
-	constant := func(name string) *Node {
-		return InsertAxes(scope.Store().GetVariable("/"+name).NodeValue(patches), 0)
-	}
-	return Div(Sub(patches, constant("mean")), constant("deviation"))
-}
-
-func (p PatchProbe) training(set AnnotatedPatches, classes int, seed uint64) headTraining {
-	random, targets, count := probeOrder(seed, "patch probe"), set.shares(classes), len(set.Patches)/set.Dim
-	patches, shares := make([]float32, p.Batch*set.Dim), make([]float32, p.Batch*classes)
-	return headTraining{
-		name: "patch probe", steps: p.Steps, rate: p.LearningRate,
-		loss: func(scope *model.Scope, inputs []*Node) *Node {
-			logits, shares := head(scope, standardised(scope, inputs[0]), classes), inputs[1]
-			total := MaxScalar(ReduceAllSum(shares), 1e-6) // A batch may hold only ignored pixels.
-			return Div(Neg(ReduceAllSum(Mul(shares, LogSoftmax(logits, -1)))), total)
-		},
-		batch: func(int) ([]any, error) {
-			for at := range p.Batch {
-				patch := random.IntN(count)
-				copy(patches[at*set.Dim:], set.Patches[patch*set.Dim:(patch+1)*set.Dim])
-				copy(shares[at*classes:], targets[patch*classes:(patch+1)*classes])
-			}
-			return []any{tensors.FromFlatDataAndDimensions(patches, p.Batch, set.Dim), tensors.FromFlatDataAndDimensions(shares, p.Batch, classes)}, nil
-		},
-	}
-}
-
-// test predicts every pixel of the set.
-func (p PatchProbe) test(b compute.Backend, store *model.Store, set AnnotatedPatches, classes int) (all []uint8, err error) {
-	predict, err := model.NewExec(b, store, func(scope *model.Scope, patches *Node) *Node {
-		logits := head(scope, standardised(scope, Reshape(patches, -1, set.Dim)), classes)
-		logits = Reshape(logits, patchProbeBlock, set.Rows, set.Columns, classes)
-		return ArgMax(layers.ResizeBilinear(logits, set.Height, set.Width), -1, dtypes.Uint8)
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer predict.Finalize()
-	one, pixels := set.Rows*set.Columns*set.Dim, set.Height*set.Width
-	for first := 0; first < set.Len(); first += patchProbeBlock {
-		count := min(patchProbeBlock, set.Len()-first)
-		block := make([]float32, patchProbeBlock*one) // The last block is padded with zeros.
-		copy(block, set.Patches[first*one:(first+count)*one])
-		out, err := predict.Call1(tensors.FromFlatDataAndDimensions(block, patchProbeBlock, set.Rows, set.Columns, set.Dim))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, tensors.MustCopyFlatData[uint8](out)[:count*pixels]...)
-		out.FinalizeAll()
-	}
-	return all, nil
-}
-
-// Protocol describes the evaluation, for records.
-func (p PatchProbe) Protocol() string {
-	return fmt.Sprintf("linear probe of patch features, %d steps of %d patches, background a class, logits resized to the annotation", p.Steps, p.Batch)
-}
-
-// Open opens drawn scenes.
-func (PatchProbe) Open(s Source) (d Data, err error) {
-	if s.Dataset != Synthetic {
-		return d, fmt.Errorf("a patch probe segments drawn scenes, not %s", s.Dataset)
-	}
-	for i := range d.Scenes {
-		d.Scenes[i] = synthetic.Run(s.Seed).Scenes(s.Images, s.Size, 12+2*i)
-	}
-	d.Name, d.ID = "synthetic scenes", d.Scenes[0].Identity+"; "+d.Scenes[1].Identity
-	return d, nil
-}
-
-// Measure measures the mIoU on test scenes. The seed draws the patches of the probe's steps, the same ones at each evaluation.
-func (p PatchProbe) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
-	segmentation, err := p.segment(ctx, e, d)
-	r.Numbers = []Number{{Name: "miou", Metric: "mIoU", Unit: "%", Value: segmentation.MIoU}}
-	return r, err
-}
-
-// segment segments scenes, of which background is a class.
-func (p PatchProbe) segment(ctx context.Context, e *Encoder, d Data) (metrics.Segmentation, error) {
-	scenes, err := EncodeScenes(ctx, e.FeatureExtractor, d.Scenes, d.Scenes[0].Height)
-	if err != nil {
-		return metrics.Segmentation{}, err
-	}
-	return p.Evaluate(e.backend, scenes[0], scenes[1], 1+len(d.Scenes[0].Classes), e.Seed)
+	return ranked, err
 }

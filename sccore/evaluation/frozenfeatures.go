@@ -3,6 +3,7 @@ package evaluation
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"image"
 	"iter"
@@ -34,6 +35,9 @@ type Patches struct {
 	Labels   []uint8                  // A crop's, [8·rows, 8·columns], classes or [datasets.Ignore]; nil for a whole image.
 	Image    *datasets.SegmentedImage // A whole image; nil for a crop.
 }
+
+// errNotAnnotated says that there are no pixels to evaluate on.
+var errNotAnnotated = errors.New("segmentation: no pixel of the images is annotated")
 
 // middleClasses returns the class of each of grid×grid patches: the class of the pixel in its middle.
 func (p Patches) middleClasses(grid int) (classes []uint8) {

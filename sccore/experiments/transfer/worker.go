@@ -88,7 +88,7 @@ func test(t *trainer, r *run, _ evaluation.SegmentationConfig, losses []float32)
 }
 
 // batches yields the features and labels of a step: crops of the training images, which are shuffled for each epoch.
-func batches(r *run, fixed evaluation.FrozenFeatures, crops *evaluation.FeatureFile) evaluation.CropSource {
+func batches(r *run, fixed evaluation.FrozenFeatures, crops *evaluation.FeatureFile) func(ctx context.Context, step int) iter.Seq2[evaluation.Patches, error] {
 	c, images := r.Cell.Config, r.Data.trained
 	epoch, order := -1, []int(nil)
 	return func(ctx context.Context, step int) iter.Seq2[evaluation.Patches, error] {

@@ -1,0 +1,399 @@
+package evaluation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/metrics"
+	"github.com/semcon/semcon/sccore/optim"
+	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/train"
+)
+
+// SegmentationProbe is the linear segmentation of Tab. main ("Main Results on ImageNet & COCO", "Optimization strategy"): a 1×1 layer
+// on frozen patch features of random crops, with one learning rate and few epochs, evaluated at the full size of the annotation.
+type SegmentationProbe struct {
+	trainAndTest
+	CropSize     int     `json:"train" range:"[1,2048]"`  // Height and width of training crops in pixels.
+	TestSize     int     `json:"test" range:"[1,2048]"`   // Height and width in pixels that test images are resized to.
+	MinScale     float64 `json:"min_area" range:"(0,1]"`  // Least area of a crop, as a share of its image's.
+	Epochs       int     `json:"epochs" range:"[1,1000]"` // Each draws a new crop of every image.
+	Batch        int     `json:"batch" range:"[1,2^14]"`
+	LearningRate float64 `json:"rate" range:"(0,1e4]"` // Adam's, constant.
+
+	Steps             int     `json:"steps,omitzero" range:"[0,2^31)"`     // Training steps, whatever Epochs says; 0 for Epochs.
+	FinalLearningRate float64 `json:"final_rate,omitzero" range:"[0,1e4]"` // Of an FCN at the last step, to which it falls along a cosine; 0 for a constant one.
+}
+
+// DefaultSegmentationProbe is the paper's. The paper does not give the area of a crop; ours is in MinScale.
+func DefaultSegmentationProbe() SegmentationProbe {
+	return SegmentationProbe{CropSize: 336, TestSize: 448, MinScale: 0.25, Epochs: 1, Batch: 256, LearningRate: 3e-3}
+}
+
+// Rules returns an error for a batch that does not fit in memory: its features, of the smallest patches and the longest features.
+func (p SegmentationProbe) Rules() error {
+	return settings.Fit(settings.MaxBytes, fmt.Sprintf("batch %d of crops of train %d", p.Batch, p.CropSize), p.Batch, p.CropSize/8, p.CropSize/8, 768, 4)
+}
+
+// Protocol describes the evaluation in one line.
+func (p SegmentationProbe) Protocol() string { return p.protocol("linear 1×1 head") }
+
+func (p SegmentationProbe) protocol(head string) string {
+	amount, rate := fmt.Sprintf("%d of each training image in", p.Epochs), fmt.Sprintf("%g", p.LearningRate)
+	if p.Steps > 0 {
+		amount = fmt.Sprintf("%d", p.Steps)
+	}
+	if p.FinalLearningRate > 0 {
+		rate += fmt.Sprintf(" to %g", p.FinalLearningRate)
+	}
+	return fmt.Sprintf("%s on fixed patch features; crops of %d px of %g to 1 of an image's area, mirrored half of the time, %s "+
+		"batches of %d, Adam at rate %s; test images resized to %d×%d px, logits resized bilinearly to the annotation's size, ignored pixels (255) left out",
+		head, p.CropSize, p.MinScale, amount, p.Batch, rate, p.TestSize, p.TestSize)
+}
+
+// Measure measures mIoU and pixel accuracy on the test images.
+func (p SegmentationProbe) Measure(ctx context.Context, e *Encoder, d Data) (Result, error) {
+	return segmentationResult(p.Evaluate(ctx, e, d))
+}
+
+// segmentationResult is the result of a segmentation of test images.
+func segmentationResult(s metrics.Segmentation, err error) (Result, error) {
+	return Result{Numbers: segmentationNumbers("", s), Report: segmentationReport(s), Compared: &s}, err
+}
+
+// segmentationNumbers are the numbers of a segmentation. A name tells it from others.
+func segmentationNumbers(name string, s metrics.Segmentation) []Number {
+	return []Number{{Name: "miou" + name, Metric: "mIoU", Unit: "%", Value: s.MIoU}, {Name: "accuracy" + name, Metric: "pixel accuracy", Unit: "%", Value: s.Accuracy}}
+}
+
+// segmentationReport is a segmentation with a line for people.
+type segmentationReport metrics.Segmentation
+
+func (s segmentationReport) String() string {
+	return fmt.Sprintf("mIoU %6.2f %%, pixel accuracy %6.2f %%", s.MIoU, s.Accuracy)
+}
+
+// FCNProbe is a [SegmentationProbe] with an FCN in place of the linear layer.
+type FCNProbe struct {
+	SegmentationProbe
+	Width int `json:"width" range:"[1,4096]"` // Channels, which the paper does not give.
+}
+
+// Protocol describes the evaluation in one line.
+func (p FCNProbe) Protocol() string { return p.protocol(fmt.Sprintf("FCN of width %d", p.Width)) }
+
+// Measure measures mIoU and pixel accuracy on the test images.
+func (p FCNProbe) Measure(ctx context.Context, e *Encoder, d Data) (Result, error) {
+	return segmentationResult(p.evaluate(ctx, e, d, heads.Segmentation{Kind: heads.FCN, Width: p.Width}))
+}
+
+// Evaluate trains the layer on one set and evaluates it on the other, which has the same classes. The seed draws the layer, the order and the crops.
+// Images left over from the last whole batch of an epoch are used at the beginning of the next one, and those left at the very end are not used; a
+// set smaller than a batch is one batch. Memory grows with the sets only by their order. It is an error if a size is not a multiple of the encoder's
+// patch size, if an image cannot be read, if the loss is not finite, or if no pixel of the test images is annotated.
+func (p SegmentationProbe) Evaluate(ctx context.Context, e *Encoder, d Data) (result metrics.Segmentation, err error) {
+	return p.evaluate(ctx, e, d, heads.Segmentation{Kind: heads.Linear})
+}
+
+func (p SegmentationProbe) evaluate(ctx context.Context, e *Encoder, d Data, head heads.Segmentation) (result metrics.Segmentation, err error) {
+	train, test, seed, patch := d.Train, d.Test, e.Seed, e.ViT.PatchSize
+	if p.CropSize%patch != 0 || p.TestSize%patch != 0 {
+		return result, fmt.Errorf("segmentation: train %d and test %d are not both multiples of the patch size %d of %s", p.CropSize, p.TestSize, patch, e.ViT.Name)
+	}
+	n := train.Len()
+	steps := cmp.Or(p.Steps, max(1, n*p.Epochs/p.Batch))
+	head.Classes = len(train.Classes)
+	trainer, err := NewSegmentationTrainer(e.backend, SegmentationConfig{
+		Head: head, Dim: e.ViT.Dim, Grid: p.CropSize / patch, Batch: p.Batch, Steps: steps, LearningRates: []float64{p.LearningRate}, FinalLearningRate: cmp.Or(p.FinalLearningRate, p.LearningRate),
+	})
+	if err != nil {
+		return result, err
+	}
+	defer trainer.Close()
+	if err := trainer.Begin(seed); err != nil {
+		return result, err
+	}
+	trainer.Frozen = FrozenFeatures{Extractor: e.FeatureExtractor, Images: train, Crop: RandomResizedCrop{p.CropSize, p.MinScale}, Seed: seed, TestSize: p.TestSize}
+	var samples []Sample
+	for pass := 0; len(samples) < steps*p.Batch; pass++ {
+		samples = append(samples, samplesOf(rand.New(rand.NewPCG(seed, uint64(pass))).Perm(n), pass)...)
+	}
+	next, stop := iter.Pull2(trainer.Frozen.Crops(ctx, samples[:steps*p.Batch])) // One stream, so that the encoder's batches are full.
+	defer stop()
+	trainer.Crops = func(context.Context, int) iter.Seq2[Patches, error] { // Called for one step after the other.
+		return func(yield func(Patches, error) bool) {
+			for range p.Batch {
+				if crop, err, there := next(); !there || !yield(crop, err) {
+					return
+				}
+			}
+		}
+	}
+	for range steps {
+		if _, err := trainer.Step(ctx); err != nil {
+			return result, err
+		}
+	}
+	which := datasets.Spread(test.Len(), 0)
+	trainer.Frozen.Images = test
+	judged, err := trainer.Evaluate(which, trainer.Frozen.Whole(ctx, which))
+	if err != nil {
+		return result, err
+	}
+	return judged[0], nil
+}
+
+// SegmentationConfig says how heads are trained on the features of a frozen encoder (paper, appendix "Transfer Learning on Semantic Segmentation",
+// "Optimization strategy"). The paper searches the learning rate over four values: one head per value is trained on the same crops, so that features
+// are computed once for all of them.
+type SegmentationConfig struct {
+	Head              heads.Segmentation
+	Dim               int       `range:"[1,2^14]"` // The length of a feature.
+	Grid              int       `range:"[1,2048]"` // The patches along each side of a crop.
+	Batch             int       `range:"[1,2^14]"` // Crops per step.
+	Steps             int       `range:"[1,2^31)"` // For each head.
+	LearningRates     []float64 `range:"(0,1e4]"`  // Adam's, one per head; constant for the linear head.
+	FinalLearningRate float64   `range:"(0,1e4]"`  // The end of the FCN's cosine schedule.
+}
+
+// Rules returns an error for too few or too many heads.
+func (c SegmentationConfig) Rules() error {
+	return settings.Between("number of rates", len(c.LearningRates), 1, 64)
+}
+
+// rates are the learning rates of a step, one per head.
+func (c SegmentationConfig) rates(step int) []float32 {
+	rates := make([]float32, len(c.LearningRates))
+	for i, rate := range c.LearningRates {
+		if c.Head.Kind == heads.FCN {
+			rate = optim.Cosine(step, c.Steps, 0, rate, c.FinalLearningRate)
+		}
+		rates[i] = float32(rate)
+	}
+	return rates
+}
+
+// SegmentationTrainer trains the heads of a [SegmentationConfig], one per learning rate. A step reports the heads' losses before its update. The step
+// is compiled once and serves any number of runs.
+type SegmentationTrainer struct {
+	*train.Trainer[[]float32]
+	// Crops yields the crops of a step, counted from 0, as [FrozenFeatures.Crops] does: one batch.
+	Crops func(ctx context.Context, step int) iter.Seq2[Patches, error]
+	// Frozen has the images that Evaluate and Predict segment, and computes their features.
+	Frozen FrozenFeatures
+
+	config SegmentationConfig
+	logits *model.Exec
+}
+
+// NewSegmentationTrainer compiles the step. Call Begin first, also before Resume: checkpoints do not identify their run.
+func NewSegmentationTrainer(b compute.Backend, config SegmentationConfig) (*SegmentationTrainer, error) {
+	t := &SegmentationTrainer{config: config}
+	var err error
+	if t.Trainer, err = train.New(b, t.task()); err != nil {
+		return nil, err
+	}
+	t.logits, err = model.NewExec(b, t.Store(), func(scope *model.Scope, features *Node) (all []*Node) {
+		for i := range config.LearningRates {
+			all = append(all, TransposeAllAxes(config.Head.Logits(headScope(scope, i), features), 2, 0, 1, 3))
+		}
+		return all
+	})
+	return t, err
+}
+
+// Close frees the device's memory.
+func (t *SegmentationTrainer) Close() {
+	t.logits.Finalize()
+	t.Trainer.Close()
+}
+
+// headScope is the scope of the variables of one head.
+func headScope(scope *model.Scope, i int) *model.Scope { return scope.At("head%d", i) }
+
+// Logits returns each head's logits for features, [batch, rows, columns, Dim] with any rows and columns: [batch, s·rows, s·columns, Classes], where s
+// is 1 for linear heads and 8 for FCNs. Each new shape is compiled.
+func (t *SegmentationTrainer) Logits(features *tensors.Tensor) (logits []*tensors.Tensor, err error) {
+	err = caught(func() error {
+		logits, err = t.logits.Call(features)
+		return err
+	})
+	return logits, err
+}
+
+// task is the training: features, [Batch, Grid, Grid, Dim]; labels, [Batch, 8·Grid, 8·Grid] of uint8, a class or [datasets.Ignore]; and learning rates.
+func (t *SegmentationTrainer) task() train.Task[[]float32] {
+	c, side := t.config, heads.Upsampling*t.config.Grid
+	return train.Task[[]float32]{
+		Steps: func() int { return c.Steps }, Schedule: c.rates, Batches: t.batches, Loss: t.loss, Update: t.update,
+		Inputs: []train.Input{
+			{Shape: shapes.Make(dtypes.Float32, c.Batch, c.Grid, c.Grid, c.Dim), Divided: true}, {Shape: shapes.Make(dtypes.Uint8, c.Batch, side, side), Divided: true},
+		},
+		Save: func(at train.Position, metadata map[string]string) error {
+			delete(metadata, "position")
+			metadata["done"] = strconv.Itoa(at.Done)
+			return nil
+		},
+		Restore: func(metadata map[string]string, at *train.Position) (err error) {
+			if at.Done, err = strconv.Atoi(metadata["done"]); err != nil || at.Done < 0 || at.Done > c.Steps {
+				return errors.New("no number of steps in the file")
+			}
+			return nil
+		},
+	}
+}
+
+// loss is the sum of the heads' losses. One of them must be finite: the other learning rates may be too high.
+func (t *SegmentationTrainer) loss(scope *model.Scope, inputs []*Node) (*Node, []train.Report[[]float32]) {
+	features, labels := inputs[0], TransposeAllAxes(inputs[1], 1, 2, 0)
+	var losses []*Node
+	for i := range t.config.LearningRates {
+		losses = append(losses, t.config.Head.Loss(t.config.Head.Logits(headScope(scope, i), features), labels))
+	}
+	all := Stack(losses, 0)
+	return ReduceAllSum(all), []train.Report[[]float32]{{Node: all, Read: func(losses *[]float32, _ train.At, value *tensors.Tensor) string {
+		*losses = tensors.MustCopyFlatData[float32](value)
+		for _, loss := range *losses {
+			if x := float64(loss); !math.IsNaN(x) && !math.IsInf(x, 0) {
+				return ""
+			}
+		}
+		return fmt.Sprintf("the losses of the heads are %v", *losses)
+	}}}
+}
+
+// update gives each head its own optimizer. Without weight decay AdamW is Adam.
+func (t *SegmentationTrainer) update(scope *model.Scope, variables []*model.Variable, gradients []*Node, rates *Node) []train.Report[[]float32] {
+	for i := range t.config.LearningRates {
+		var learnt []*model.Variable
+		var theirs []*Node
+		for k, variable := range variables {
+			if strings.HasPrefix(variable.Path(), headScope(scope, i).Scope()+model.ScopeSeparator) {
+				learnt, theirs = append(learnt, variable), append(theirs, gradients[k])
+			}
+		}
+		rate := Reshape(Slice(rates, AxisElem(i)))
+		optim.DefaultAdamW().Update(scope.At("adam%d", i), learnt, theirs, rate, ZerosLike(rate))
+	}
+	return nil
+}
+
+// batches gathers the crops of one step after the other.
+func (t *SegmentationTrainer) batches(ctx context.Context, _ uint64, from int) iter.Seq2[train.Batch, error] {
+	c, side := t.config, heads.Upsampling*t.config.Grid
+	return func(yield func(train.Batch, error) bool) {
+		for step := from; ; step++ {
+			var x []float32
+			var y []uint8
+			for crop, err := range t.Crops(ctx, step) {
+				if err != nil {
+					yield(train.Batch{}, err)
+					return
+				}
+				x, y = append(x, crop.Features...), append(y, crop.Labels...)
+			}
+			if len(x) != c.Batch*c.Grid*c.Grid*c.Dim || len(y) != c.Batch*side*side {
+				yield(train.Batch{}, fmt.Errorf("segmentation: %d values and %d labels do not make %d crops", len(x), len(y), c.Batch))
+				return
+			}
+			inputs := []any{tensors.FromFlatDataAndDimensions(x, c.Batch, c.Grid, c.Grid, c.Dim), tensors.FromFlatDataAndDimensions(y, c.Batch, side, side)}
+			if !yield(train.Batch{Inputs: inputs}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// evaluateBlock is the number of images whose logits are computed at once.
+const evaluateBlock = 4
+
+// Evaluate returns how well each head segments images at the full size of their annotation: logits are resized to it bilinearly
+// (align_corners=false). features yields the features of the images in order, as [FrozenFeatures.Whole] does. It is an error if no pixel of the images is
+// annotated.
+func (t *SegmentationTrainer) Evaluate(which []int, features iter.Seq2[Patches, error]) ([]metrics.Segmentation, error) {
+	confusions := make([]*metrics.Confusion, len(t.config.LearningRates))
+	for i := range confusions {
+		confusions[i] = metrics.NewConfusion(t.config.Head.Classes)
+	}
+	var mu sync.Mutex // Sums do not depend on the order.
+	err := t.Predict(which, features, func(_ int, a *datasets.SegmentedImage, head int, classes []uint8) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return confusions[head].Add(a.Mask, classes)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var results []metrics.Segmentation
+	for _, confusion := range confusions {
+		result := confusion.Segmentation()
+		if math.IsNaN(result.Accuracy) {
+			return nil, errNotAnnotated
+		}
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+// Predict calls show with what each head predicts for each image, in parallel: the image's place in which, the image, the head and the class of each
+// pixel.
+func (t *SegmentationTrainer) Predict(
+	which []int, features iter.Seq2[Patches, error], show func(place int, a *datasets.SegmentedImage, head int, classes []uint8) error,
+) error {
+	grid, classes := t.Frozen.TestSize/t.Frozen.Extractor.ViT.PatchSize, t.config.Head.Classes
+	next, stop := iter.Pull2(features)
+	defer stop()
+	for done := 0; done < len(which); done += evaluateBlock {
+		count, image := min(evaluateBlock, len(which)-done), grid*grid*t.config.Dim
+		block := make([]float32, evaluateBlock*image) // Filled up with zeros: another shape would compile again.
+		for i := range count {
+			patches, err, _ := next()
+			if err != nil {
+				return err
+			}
+			copy(block[i*image:], patches.Features)
+		}
+		logits, err := t.Logits(tensors.FromFlatDataAndDimensions(block, evaluateBlock, grid, grid, t.config.Dim))
+		if err != nil {
+			return err
+		}
+		flat, side := make([][]float32, len(logits)), logits[0].Shape().Dim(1)
+		for head, tensor := range logits {
+			flat[head] = tensors.MustCopyFlatData[float32](tensor)
+			tensor.MustFinalizeAll()
+		}
+		err = datasets.EachImage(context.Background(), count, count, func(i int) error {
+			a, err := t.Frozen.Images.Read(which[done+i])
+			if err != nil {
+				return err
+			}
+			one := side * side * classes
+			for head := range flat {
+				if err := show(done+i, a, head, heads.PredictPixels(flat[head][i*one:(i+1)*one], side, side, classes, a.Height, a.Width)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -16,13 +16,12 @@ import (
 	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
-// pictureSide is the least length in pixels of the longer side of a drawn image; small images are enlarged.
-const pictureSide = 160
-
-// leastDrawn is the least score of a detection that is drawn, and mostProposals the number of proposals.
+// What pictures show.
 const (
-	leastDrawn    = 0.3
+	pictureSide   = 160 // Least length in pixels of the longer side of an image; small images are enlarged.
+	leastDrawn    = 0.3 // Least score of a detection.
 	mostProposals = 25
+	drawnImages   = 5 // In a figure.
 )
 
 // enlargement is the factor by which an image is enlarged.
@@ -116,9 +115,6 @@ func stagesOf(model *finetune.DetectionModel, images *datasets.ObjectImages, pla
 	}
 	return rows, nil
 }
-
-// drawnImages is the number of images in a figure.
-const drawnImages = 5
 
 // drawn draws what detectors make of test images, stage by stage. It needs a backend.
 func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {

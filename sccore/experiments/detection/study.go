@@ -26,14 +26,16 @@ import (
 // Name is the experiment's name.
 const Name = "detection"
 
-// cocoName is COCO's name on the command line, and resultsFile holds the detections in the test images, in a cell's folder.
 const (
-	cocoName    = "coco"
-	resultsFile = "results.json"
-)
+	cocoName    = "coco"         // COCO's name on the command line.
+	resultsFile = "results.json" // The detections in the test images, in a cell's folder.
+	testBatch   = 4              // Test images that are seen at once.
+	sceneSize   = 64             // Side of synthetic scenes in pixels.
 
-// testBatch is the number of test images that are seen at once.
-const testBatch = 4
+	// The kinds of detections, which end the names of the records' columns.
+	boxes = "boxes"
+	masks = "masks"
+)
 
 type run = study.Run[Config, Data]
 
@@ -92,10 +94,8 @@ func (d Data) Title() string { return d.train.Name }
 // Skipped lists the annotations that cannot be used, each with its file and id.
 func (d Data) Skipped() []string {
 	lines := []string{}
-	for _, images := range []*datasets.ObjectImages{d.train, d.test} {
-		for _, s := range images.Truth.Skipped {
-			lines = append(lines, s.File+": "+s.Reason)
-		}
+	for _, s := range slices.Concat(d.train.Truth.Skipped, d.test.Truth.Skipped) {
+		lines = append(lines, s.File+": "+s.Reason)
 	}
 	return lines
 }
@@ -134,15 +134,6 @@ func open(o study.Options, dataset string, c Config, seed int) (d Data, err erro
 	d.trained, d.tested = d.trained.Pick(datasets.Spread(d.trained.Len(), c.Images)), d.test.Pick(datasets.Spread(d.test.Len(), c.Images))
 	return d, nil
 }
-
-// sceneSize is the side of synthetic scenes in pixels.
-const sceneSize = 64
-
-// The kinds of detections, which end the names of the records' columns.
-const (
-	boxes = "boxes"
-	masks = "masks"
-)
 
 // columns are the records' columns for a dataset.
 func columns(dataset string) []string { return []string{dataset + "/" + boxes, dataset + "/" + masks} }

@@ -1,6 +1,7 @@
 package evaluation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -35,19 +36,9 @@ type Encoded struct {
 
 // Encode computes the features of the first n images of a set, read by [ImagesOf].
 func Encode(ctx context.Context, extractor *FeatureExtractor, source datasets.Source, size, n int, patches bool) (Encoded, error) {
-	images := func(yield func(Image, error) bool) {
-		for image, err := range ImagesOf(source, extractor.Preprocessing, size, n, extractor.Skipped) {
-			if err == nil {
-				err = ctx.Err()
-			}
-			if !yield(image, err) || err != nil {
-				return
-			}
-		}
-	}
 	out := Encoded{Dim: extractor.ViT.Dim}
-	for features, err := range extractor.Features(images, patches) {
-		if err != nil {
+	for features, err := range extractor.Features(ImagesOf(source, extractor.Preprocessing, size, n, extractor.Skipped), patches) {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return Encoded{}, err
 		}
 		out.Rows, out.Columns = features.Rows, features.Columns

@@ -317,22 +317,20 @@ func changedToday(file string) bool {
 // Close closes the file.
 func (f *FeatureFile) Close() error { return f.file.Close() }
 
-// Read returns entry i.
-func (f *FeatureFile) Read(i int) (Patches, error) {
-	row := make([]byte, 4*f.entries.Features+f.entries.Labels)
-	if _, err := f.file.ReadAt(row, int64(i)*int64(len(row))); err != nil {
-		return Patches{}, fmt.Errorf("%s: %w", f.file.Name(), err)
-	}
-	patches := Patches{Features: make([]float32, f.entries.Features), Labels: row[4*f.entries.Features:]}
-	_, err := binary.Decode(row, binary.LittleEndian, patches.Features)
-	return patches, err
-}
-
 // All yields the entries at the given places in turn.
 func (f *FeatureFile) All(places []int) iter.Seq2[Patches, error] {
 	return func(yield func(Patches, error) bool) {
 		for _, i := range places {
-			if patches, err := f.Read(i); !yield(patches, err) || err != nil {
+			row := make([]byte, 4*f.entries.Features+f.entries.Labels)
+			patches := Patches{Features: make([]float32, f.entries.Features), Labels: row[4*f.entries.Features:]}
+			_, err := f.file.ReadAt(row, int64(i)*int64(len(row)))
+			if err == nil {
+				_, err = binary.Decode(row, binary.LittleEndian, patches.Features)
+			}
+			if err != nil {
+				err = fmt.Errorf("%s: %w", f.file.Name(), err)
+			}
+			if !yield(patches, err) || err != nil {
 				return
 			}
 		}

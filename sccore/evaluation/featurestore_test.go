@@ -68,8 +68,10 @@ func TestFeatureCacheGoesOnAfterAFailure(t *testing.T) {
 	if begun != evaluation.EncodeBatch {
 		t.Errorf("the second call begins with entry %d", begun)
 	}
-	if read, err := file.Read(count - 1); err != nil || read.Features[0] != count-1 || read.Labels[0] != count-1 {
-		t.Errorf("%+v, %v", read, err)
+	for read, err := range file.All([]int{count - 1}) {
+		if err != nil || read.Features[0] != count-1 || read.Labels[0] != count-1 {
+			t.Errorf("%+v, %v", read, err)
+		}
 	}
 	var made [2]string
 	for i, cache := range []evaluation.FeatureCache{whole, cut} {

@@ -254,22 +254,18 @@ func (p PatchRecall) classify(b compute.Backend, known, asked [][][]float32, ima
 		counts[0].Add(of[i], int(class), said[i] == class)
 		counts[1].Add(of[i], int(class), predicted[i][0] == int32(class))
 	}
-	r.Test, r.Linear, r.LinearError = len(test.Truth), linear.Recall(), recallError(linear, classes)
-	r.KNN, r.KNNError = nearest.Recall(), recallError(nearest, classes)
+	r.Test, r.Linear, r.LinearError = len(test.Truth), linear.Recall(), recallError(linear)
+	r.KNN, r.KNNError = nearest.Recall(), recallError(nearest)
 	return r, counts, nil
 }
 
 // recallError is the standard error of a mean recall in percent; see [Recall].
-func recallError(counts *metrics.Confusion, classes int) float64 {
+func recallError(counts *metrics.Confusion) float64 {
 	variance, occurring := 0.0, 0
-	for class := range classes {
-		patches := 0.0
-		for other := range classes {
-			patches += float64(counts.At(class, other))
-		}
+	for class, patches := range counts.Segmentation().Pixels {
 		if patches > 0 {
-			share := (float64(counts.At(class, class)) + 1) / (patches + 2)
-			variance += share * (1 - share) / patches
+			share := float64(counts.At(class, class)+1) / float64(patches+2)
+			variance += share * (1 - share) / float64(patches)
 			occurring++
 		}
 	}

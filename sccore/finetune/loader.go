@@ -24,9 +24,9 @@ type Batch[I any] struct {
 // Place is an image by its index in its set, and the epoch that it is seen in.
 type Place struct{ Image, Epoch int }
 
-// batches yields the parts of a run's batches from one on, without end. A part depends only on the images, the transform, the size of a part, the seed and its number: a run
-// resumes from the number alone. The images of all parts of a step are read at once. plan returns the images of a part and their canvas; it is called for one part after
-// the other. After an error it ends, which is that of ctx or read.
+// batches yields the parts of a run's batches from one on, without end. A part depends only on the images, the transform, the size of a part, the seed and
+// its number: a run resumes from the number alone. The images of all parts of a step are read at once. plan returns the images of a part and their canvas;
+// it is called for one part after the other. After an error it ends, which is that of ctx or read.
 func batches[I any](
 	ctx context.Context, t Training, from int, plan func(number int) (datasets.Size, []Place), read func(canvas datasets.Size, at Place) (I, error),
 ) iter.Seq2[*Batch[I], error] {
@@ -56,8 +56,8 @@ func batches[I any](
 	}
 }
 
-// Batches yields the parts of a run's batches from a number on, without end. The images are shuffled anew in each epoch, and images left over from the last whole part
-// of an epoch begin the next one. After an error it ends. The error is that of ctx, or one line that names a file.
+// Batches yields the parts of a run's batches from a number on, without end. The images are shuffled anew in each epoch, and images left over from the last
+// whole part of an epoch begin the next one. After an error it ends. The error is that of ctx, or one line that names a file.
 func (t SegmentationTraining) Batches(ctx context.Context, images *datasets.Segmentation, seed uint64, from int) iter.Seq2[*Batch[SegmentationCrop], error] {
 	order := datasets.Order{Seed: seed}
 	return batches(ctx, t.Training, from, func(number int) (datasets.Size, []Place) {
@@ -75,10 +75,11 @@ func (t SegmentationTraining) Batches(ctx context.Context, images *datasets.Segm
 	})
 }
 
-// Batches yields the parts of a run's batches from a number on, without end. The images of a part share their canvas, which lies across or upright as they do. Each epoch
-// shuffles the images within each canvas, and then the parts. The last part of a canvas is filled up with its first images.
+// Batches yields the parts of a run's batches from a number on, without end. The images of a part share their canvas, which lies across or upright as they
+// do. Each epoch shuffles the images within each canvas, and then the parts. The last part of a canvas is filled up with its first images.
 //
-// Crowds are left out, and so are objects that lie outside of their image or have a side of less than a pixel, as by mmdetection. Errors are as for segmentation.
+// Crowds are left out, and so are objects that lie outside of their image or have a side of less than a pixel, as by mmdetection. Errors are as for
+// segmentation.
 func (t DetectionTraining) Batches(ctx context.Context, images *datasets.ObjectImages, seed uint64, from int) iter.Seq2[*Batch[DetectionImage], error] {
 	order := canvasOrder{DetectionTraining: t, images: images, seed: seed, epoch: -1}
 	for i := range images.Len() {

@@ -197,8 +197,8 @@ func (p Pyramid) Levels(scope *model.Scope, blocks []*Node, rows, columns int, t
 	return levels
 }
 
-// Decoder is a segmentation head of mmsegmentation on the levels of a [Pyramid]. Its methods map the levels, [rows, columns, batch, features] with the finest first, to
-// logits, [rows, columns, batch, Classes]. Resizing is bilinear, with align_corners=False.
+// Decoder is a segmentation head of mmsegmentation on the levels of a [Pyramid]. Its methods map the levels, [rows, columns, batch, features] with the
+// finest first, to logits, [rows, columns, batch, Classes]. Resizing is bilinear, with align_corners=False.
 //
 // Variables live under scope, with the names of mmsegmentation and "/" for ".", and have the dtype of the levels.
 type Decoder struct {
@@ -255,9 +255,10 @@ func resizedTo(x *Node, height, width int, resize func(maps *Node, height, width
 // PoolScales are the bins along each side of the pooled features of [Decoder.UPerNet].
 var PoolScales = []int{1, 2, 3, 6}
 
-// UPerNet is the head of Xiao et al., "Unified Perceptual Parsing" (2018), as mmsegmentation's UPerHead: a pyramid of pooled features on
-// the coarsest level, a top-down path with additions, and a 3×3 convolution over all levels together. The logits have the resolution of the finest level. Variables are in
-// decode_head. In training it needs two images, for the normalisation of one bin. mmsegmentation has 512 channels; for a vision transformer, iBOT's recipe takes the length of a token: 384 for ViT-S.
+// UPerNet is the head of Xiao et al., "Unified Perceptual Parsing" (2018), as mmsegmentation's UPerHead: a pyramid of pooled features on the coarsest
+// level, a top-down path with additions, and a 3×3 convolution over all levels together. The logits have the resolution of the finest level. Variables are
+// in decode_head. In training it needs two images, for the normalisation of one bin. mmsegmentation has 512 channels; for a vision transformer, iBOT's
+// recipe takes the length of a token: 384 for ViT-S.
 func (d Decoder) UPerNet(scope *model.Scope, levels []*Node) *Node {
 	scope = scope.At("decode_head")
 	top := len(levels) - 1
@@ -296,16 +297,16 @@ const (
 	AuxiliaryWeight = 0.4
 )
 
-// Auxiliary is the head that trains beside [Decoder.UPerNet] on level 2 of the pyramid, at its resolution, and is left out of predictions: mmsegmentation's FCNHead with one 3×3
-// convolution, of 256 channels in the recipe, and concat_input=False. Variables are in auxiliary_head.
+// Auxiliary is the head that trains beside [Decoder.UPerNet] on level 2 of the pyramid, at its resolution, and is left out of predictions: mmsegmentation's
+// FCNHead with one 3×3 convolution, of 256 channels in the recipe, and concat_input=False. Variables are in auxiliary_head.
 func (d Decoder) Auxiliary(scope *model.Scope, levels []*Node) *Node {
 	scope = scope.At("auxiliary_head")
 	return d.logits(scope, d.module(scope.At("convs").At("0"), levels[AuxiliaryLevel], 3, d.Channels))
 }
 
-// SemanticFPN is the head of Kirillov et al., "Panoptic Feature Pyramid Networks" (2019), as mmsegmentation's FPN neck and FPNHead. The
-// neck is a top-down path with additions, without normalisation and activations. The head brings each level to the resolution of the finest one, by 3×3
-// convolutions that each precede a bilinear upsampling by 2, and adds them. Each level has half the resolution of the one before. Variables are in neck and decode_head.
+// SemanticFPN is the head of Kirillov et al., "Panoptic Feature Pyramid Networks" (2019), as mmsegmentation's FPN neck and FPNHead. The neck is a top-down
+// path with additions, without normalisation and activations. The head brings each level to the resolution of the finest one, by 3×3 convolutions that each
+// precede a bilinear upsampling by 2, and adds them. Each level has half the resolution of the one before. Variables are in neck and decode_head.
 // mmsegmentation has 256 channels in the neck and 128 in the head; XCiT's recipe takes the length of a token in the neck.
 func (d Decoder) SemanticFPN(scope *model.Scope, levels []*Node) *Node {
 	head := scope.At("decode_head")

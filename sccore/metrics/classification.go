@@ -159,13 +159,9 @@ func (c *Confusion) Segmentation() Segmentation {
 // without pixels are left out; without any pixels it is NaN.
 func (c *Confusion) Recall() float64 {
 	sum, occurring := 0.0, 0
-	for class := range c.classes {
-		var truth int64
-		for other := range c.classes {
-			truth += c.At(class, other)
-		}
-		if truth > 0 {
-			sum += 100 * float64(c.At(class, class)) / float64(truth)
+	for class, pixels := range c.Segmentation().Pixels {
+		if pixels > 0 {
+			sum += 100 * float64(c.At(class, class)) / float64(pixels)
 			occurring++
 		}
 	}

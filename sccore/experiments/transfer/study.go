@@ -75,7 +75,7 @@ var Study = encoders.Tuning[Config, Data, evaluation.SegmentationConfig, *traine
 	KeepAll: true,
 	Take:    take,
 	Loss: func(losses []float32) float64 {
-		return float64(slices.Min(slices.DeleteFunc(slices.Clone(losses), func(loss float32) bool { return !isFinite(float64(loss)) })))
+		return float64(slices.Min(slices.DeleteFunc(slices.Clone(losses), func(loss float32) bool { return loss-loss != 0 }))) // Without NaN and infinities.
 	},
 	Final:   headsFile,
 	Test:    test,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"math"
 	"math/rand/v2"
 	"path/filepath"
 
@@ -129,8 +128,6 @@ func evaluate(r *run, t *trainer, kind string, which []int) ([]metrics.Segmentat
 	r.Say("evaluating on %d %s", len(which), kind)
 	return t.Evaluate(which, source)
 }
-
-func isFinite(value float64) bool { return !math.IsNaN(value) && !math.IsInf(value, 0) }
 
 // Data is a dataset to train and test heads on.
 type Data struct {

@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -31,13 +32,12 @@ type panel struct {
 	title  string
 	legend []legendEntry
 	ticks  plot.Ticker // Of the x axis; nil for as many as have room.
-	xs, ys extent
-	seeds  bool // There are dots of seeds.
+	seeds  bool        // There are dots of seeds.
 }
 
 // newPanel returns a panel with the axes, fonts and grid of every figure.
 func newPanel(x, y string) *panel {
-	p := &panel{Plot: plot.New(), xs: newExtent(), ys: newExtent()}
+	p := &panel{Plot: plot.New()}
 	p.BackgroundColor = nil
 	p.X.Label.Text, p.Y.Label.Text = x, y
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
@@ -67,7 +67,7 @@ func (p *panel) named(names []string, room vg.Length) (higher vg.Length) {
 		return 0
 	}
 	p.ticks = ticks
-	p.xs.add(-0.4, float64(len(names))-0.6)
+	p.X.Min, p.X.Max = min(p.X.Min, -0.4), max(p.X.Max, float64(len(names))-0.6)
 	if widest*vg.Length(len(names)) <= room {
 		return 0
 	}
@@ -76,26 +76,16 @@ func (p *panel) named(names []string, room vg.Length) (higher vg.Length) {
 	return widest
 }
 
-// cover widens the ranges by points.
-func (p *panel) cover(points ...plotter.XY) {
-	for _, at := range points {
-		p.xs.add(at.X)
-		p.ys.add(at.Y)
-	}
-}
-
 // line draws a line through the points that are numbers.
 func (p *panel) line(style draw.LineStyle, points ...plotter.XY) {
 	points = slices.DeleteFunc(slices.Clone(points), notFinite)
 	p.Add(&plotter.Line{XYs: points, LineStyle: style})
-	p.cover(points...)
 }
 
 // mark draws a marker at each of the points that are numbers.
 func (p *panel) mark(style draw.GlyphStyle, points ...plotter.XY) {
 	points = slices.DeleteFunc(slices.Clone(points), notFinite)
 	p.Add(&plotter.Scatter{XYs: points, GlyphStyle: style})
-	p.cover(points...)
 }
 
 // spread draws the bars of a series with the values of seeds, and a faint dot for each value left of a bar of ± sd. shift is how far the series is moved sideways.
@@ -113,19 +103,16 @@ func (p *panel) spread(s Series, l look, shift float64) {
 		if s.XValues != nil {
 			x := stats.MeanInterval(s.XValues[i])
 			p.Add(&plotter.XErrorBars{XYs: plotter.XYs{at}, XErrors: plotter.XErrors{{Low: x.SD, High: x.SD}}, LineStyle: style})
-			p.xs.add(x.Mean-x.SD, x.Mean+x.SD)
 		} else if s.Bars == Deviations {
 			dots := seedDots{style: seedDot(style.Color)}
 			for _, value := range values {
 				dots.at = append(dots.at, plotter.XY{X: at.X, Y: value})
 			}
 			p.Add(dots)
-			p.cover(dots.at...)
 			p.seeds = true
 		}
 		errors := plotter.YErrors{{Low: at.Y - low, High: high - at.Y}}
 		p.Add(&plotter.YErrorBars{XYs: plotter.XYs{at}, YErrors: errors, LineStyle: style, CapWidth: vg.Points(5)})
-		p.ys.add(low, high)
 	}
 }
 
@@ -188,6 +175,9 @@ func (d seedDots) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
+// DataRange implements plot.DataRanger.
+func (d seedDots) DataRange() (lowX, highX, lowY, highY float64) { return plotter.XYRange(d.at) }
+
 // rule draws a line across the panel, whose ranges are set, at a y, or at an x if it is upright.
 func (p *panel) rule(at float64, upright bool) {
 	ends, style := plotter.XYs{{X: p.X.Min, Y: at}, {X: p.X.Max, Y: at}}, draw.LineStyle{Color: grey, Width: vg.Points(0.8)}
@@ -195,12 +185,6 @@ func (p *panel) rule(at float64, upright bool) {
 		ends, style.Color = plotter.XYs{{X: at, Y: p.Y.Min}, {X: at, Y: p.Y.Max}}, lightGrey
 	}
 	p.Add(&plotter.Line{XYs: ends, LineStyle: style})
-}
-
-// fit sets the ranges to what is drawn.
-func (p *panel) fit() {
-	p.xs.set(&p.X)
-	p.ys.set(&p.Y)
 }
 
 // sheet lays the panels out. The first one is wider, for its label of the y axis, if the others have none.
@@ -232,32 +216,13 @@ func (f chart) sheet() (sheet, error) {
 	}}, nil
 }
 
-// extent is the range of the numbers that were added. Without numbers low is above high.
-type extent struct{ low, high float64 }
-
-func newExtent() extent { return extent{math.Inf(1), math.Inf(-1)} }
-
-func (e *extent) add(values ...float64) {
-	for _, value := range values {
-		if isFinite(value) {
-			e.low, e.high = min(e.low, value), max(e.high, value)
-		}
+// fit gives an axis a margin of 5 % around a range; without numbers, low is above high, and the axis is from 0 to 1.
+func fit(axis *plot.Axis, low, high float64) {
+	if low > high {
+		low, high = 0, 1
 	}
-}
-
-// set gives an axis the range with a margin of 5 %; without numbers the axis is from 0 to 1.
-func (e extent) set(axis *plot.Axis) {
-	if e.low > e.high {
-		e.low, e.high = 0, 1
-	}
-	margin := 0.05 * (e.high - e.low)
-	if margin == 0 {
-		margin = 0.05 * math.Abs(e.low)
-	}
-	if margin == 0 {
-		margin = 1
-	}
-	axis.Min, axis.Max = e.low-margin, e.high+margin
+	margin := cmp.Or(0.05*(high-low), 0.05*math.Abs(low), 1)
+	axis.Min, axis.Max = low-margin, high+margin
 }
 
 func notFinite(at plotter.XY) bool { return !isFinite(at.X) || !isFinite(at.Y) }

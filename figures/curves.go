@@ -114,15 +114,15 @@ func (f Chart) sheet() (sheet, error) {
 	if seeds {
 		c.records[0] = append(c.records[0], "label", "sd", "low", "high", "n", "values", "x_values")
 	}
-	xs, ys, tall := newExtent(), newExtent(), vg.Length(0)
+	all, tall := newPanel("", ""), vg.Length(0)
 	for i, curves := range f.Panels {
 		p, err := curves.panel()
 		if err != nil {
 			return sheet{}, err
 		}
 		tall = max(tall, p.named(curves.Names, width/vg.Length(len(f.Panels)+1)))
-		xs.add(p.xs.low, p.xs.high)
-		ys.add(p.ys.low, p.ys.high)
+		all.X.Min, all.X.Max = min(all.X.Min, p.X.Min), max(all.X.Max, p.X.Max)
+		all.Y.Min, all.Y.Max = min(all.Y.Min, p.Y.Min), max(all.Y.Max, p.Y.Max)
 		if f.Shared && i > 0 {
 			p.Y.Label.Text = ""
 		}
@@ -145,10 +145,12 @@ func (f Chart) sheet() (sheet, error) {
 	}
 	c.height += tall / pixel
 	for i, p := range c.panels {
+		ranges := p
 		if f.Shared {
-			p.xs, p.ys = xs, ys
+			ranges = all
 		}
-		p.fit()
+		fit(&p.X, ranges.X.Min, ranges.X.Max)
+		fit(&p.Y, ranges.Y.Min, ranges.Y.Max)
 		for _, level := range f.Panels[i].Levels {
 			p.rule(level, false)
 		}
@@ -233,7 +235,9 @@ func (f Curves) panel() (*panel, error) {
 	if f.Note != "" {
 		p.legend = append(p.legend, legendEntry{name: f.Note})
 	}
-	p.ys.add(f.Levels...)
+	for _, level := range f.Levels {
+		p.Y.Min, p.Y.Max = min(p.Y.Min, level), max(p.Y.Max, level)
+	}
 	return p, nil
 }
 

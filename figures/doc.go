@@ -3,7 +3,7 @@
 // them beside ours. A number that nobody measured is an empty cell.
 //
 //   - grid.go: [Grid] is formatted text in cells, and writes itself as text, Markdown, HTML and LaTeX. [Table], [Scoreboard] and [BoundTable] are grids.
-//   - chart.go: a chart is panels side by side. [Curves], [Heatmap] and the plots of plots.go are charts.
+//   - chart.go: a chart is panels side by side. [Curves] and [Heatmap] are charts.
 //   - layouts.go: [ImageGrid], [Matches] and [Schematic] place images, which images.go paints.
 //   - theory.go: [BoundCurves], [BoundHeatmaps], [Feasibility], [TailCurves] and [BoundTable] show what the theorem of implicit semantic concentration says.
 //

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	"math"
 	"slices"
 
 	"gonum.org/v1/plot/vg"
@@ -94,12 +93,10 @@ func (f Embedding) sheet() (sheet, error) {
 // places returns the place of each point on the canvas, with a margin of half a picture.
 func (f Embedding) places(c draw.Canvas) func(i int) vg.Point {
 	const margin = pictureSide / 2 * pixel
-	xs, ys := newExtent(), newExtent()
-	xs.add(f.X...)
-	ys.add(f.Y...)
+	left, right, low, high := slices.Min(f.X), slices.Max(f.X), slices.Min(f.Y), slices.Max(f.Y)
 	size := c.Size()
-	scale := math.Min(float64(size.X-2*margin)/max(xs.high-xs.low, 1e-12), float64(size.Y-2*margin)/max(ys.high-ys.low, 1e-12))
+	scale := min(float64(size.X-2*margin)/max(right-left, 1e-12), float64(size.Y-2*margin)/max(high-low, 1e-12))
 	return func(i int) vg.Point {
-		return vg.Point{X: c.Center().X + vg.Length(scale*(f.X[i]-(xs.low+xs.high)/2)), Y: c.Center().Y + vg.Length(scale*(f.Y[i]-(ys.low+ys.high)/2))}
+		return vg.Point{X: c.Center().X + vg.Length(scale*(f.X[i]-(left+right)/2)), Y: c.Center().Y + vg.Length(scale*(f.Y[i]-(low+high)/2))}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/janpfeifer/must"
 	xfont "golang.org/x/image/font"
 	"golang.org/x/image/font/sfnt"
 	"golang.org/x/image/math/fixed"
@@ -178,27 +179,17 @@ func (c outlined) FillString(face font.Face, at vg.Point, text string) {
 	var buffer sfnt.Buffer
 	size := fixed.Int26_6(face.Font.Size.Points()*64 + 0.5)
 	previous := sfnt.GlyphIndex(0)
-	for i, letter := range text {
-		check := func(err error) {
-			if err != nil {
-				panic(fmt.Sprintf("figures: letter %q: %v", letter, err))
-			}
-		}
-		glyph, err := face.Face.GlyphIndex(&buffer, letter)
-		check(err)
+	for i, letter := range text { // No font of figures fails.
+		glyph := must.M1(face.Face.GlyphIndex(&buffer, letter))
 		if i > 0 {
 			if kern, err := face.Face.Kern(&buffer, previous, glyph, size, xfont.HintingNone); err == nil {
 				at.X += points(kern)
 			}
 		}
-		segments, err := face.Face.LoadGlyph(&buffer, glyph, size, nil)
-		check(err)
-		if path := outline(segments, at); len(path) > 0 {
+		if path := outline(must.M1(face.Face.LoadGlyph(&buffer, glyph, size, nil)), at); len(path) > 0 {
 			c.Fill(path)
 		}
-		advance, err := face.Face.GlyphAdvance(&buffer, glyph, size, xfont.HintingNone)
-		check(err)
-		at.X += points(advance)
+		at.X += points(must.M1(face.Face.GlyphAdvance(&buffer, glyph, size, xfont.HintingNone)))
 		previous = glyph
 	}
 }

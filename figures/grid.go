@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 	"text/template"
 	"unicode"
+
+	"github.com/janpfeifer/must"
 )
 
 // Grid is formatted text in rows and columns. Every table is a grid, and each format has one renderer: [Grid.Text], [Grid.Markdown], [Grid.HTML] and [Grid.LaTeX].
@@ -125,9 +127,7 @@ func renderer(format string, text func(string) string, cell func(Lines) string) 
 	}).Parse(format))
 	return func(g Grid) string {
 		var b strings.Builder
-		if err := t.Execute(&b, g); err != nil {
-			panic(err) // The template is a constant.
-		}
+		must.M(t.Execute(&b, g)) // The template is a constant.
 		return visible(b.String())
 	}
 }
@@ -163,9 +163,7 @@ func (g Grid) Text() string {
 			}
 			fmt.Fprintln(w, strings.Join(cells, "\t"))
 		}
-		if err := w.Flush(); err != nil {
-			panic(err) // A strings.Builder never fails.
-		}
+		must.M(w.Flush())
 		b.WriteString(strings.TrimPrefix(section.Title+"\n", "\n"))
 		for i, line := range slices.Collect(strings.Lines(columns.String())) {
 			b.WriteString(line + strings.TrimPrefix(rows[i].Below+"\n", "\n"))
@@ -334,8 +332,6 @@ func latexText(text string) string {
 // csvText writes records for machines.
 func csvText(records [][]string) string {
 	var b strings.Builder
-	if err := csv.NewWriter(&b).WriteAll(records); err != nil {
-		panic(err) // A strings.Builder never fails.
-	}
+	must.M(csv.NewWriter(&b).WriteAll(records)) // A strings.Builder never fails.
 	return visible(b.String())
 }

@@ -171,9 +171,11 @@ func Paled(picture image.Image) image.Image {
 
 // HeatImage paints values, row by row with this many columns, as squares of an image in pixels: the lowest dark, the highest pale, NaN grey.
 func HeatImage(values []float64, columns, height, width int) image.Image {
-	shown := newExtent()
-	shown.add(values...)
-	return heat(values, shown.low, shown.high, columns, height, width)
+	finite := slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return !isFinite(v) })
+	if len(finite) == 0 {
+		finite = []float64{0}
+	}
+	return heat(values, slices.Min(finite), slices.Max(finite), columns, height, width)
 }
 
 // CosineImage is [HeatImage] of cosines, on one scale in all pictures: 0 and less are dark, 1 is pale. [CosineLegend] names the colours.

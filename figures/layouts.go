@@ -307,28 +307,23 @@ func (box SchematicBox) draw(c draw.Canvas, frame vg.Rectangle) {
 
 // drawArrow draws an arrow between the sides of two boxes that face one another.
 func drawArrow(c draw.Canvas, from, to vg.Rectangle, dashed bool) {
-	// facing returns where the arrow begins and ends on an axis along which the boxes lie apart, and its direction.
-	facing := func(fromMin, fromMax, toMin, toMax vg.Length) (begin, end, direction vg.Length) {
-		if toMin >= fromMax {
+	// ends returns where the arrow begins and ends on an axis, and its direction there: 0 at the middle of what the boxes share, or at their middles.
+	ends := func(fromMin, fromMax, toMin, toMax vg.Length, facing bool) (begin, end, direction vg.Length) {
+		low, high := max(fromMin, toMin), min(fromMax, toMax)
+		switch {
+		case facing && toMin >= fromMax:
 			return fromMax, toMin, 1
+		case facing:
+			return fromMin, toMax, -1
+		case low <= high:
+			return (low + high) / 2, (low + high) / 2, 0
 		}
-		return fromMin, toMax, -1
-	}
-	// across returns the same on the other axis: the middle of what the boxes share, or else their middles.
-	across := func(fromMin, fromMax, toMin, toMax vg.Length) (begin, end vg.Length) {
-		if low, high := max(fromMin, toMin), min(fromMax, toMax); low <= high {
-			return (low + high) / 2, (low + high) / 2
-		}
-		return (fromMin + fromMax) / 2, (toMin + toMax) / 2
+		return (fromMin + fromMax) / 2, (toMin + toMax) / 2, 0
 	}
 	var begin, end, along vg.Point // along is the direction of the arrow's end.
-	if to.Min.X >= from.Max.X || to.Max.X <= from.Min.X {
-		begin.X, end.X, along.X = facing(from.Min.X, from.Max.X, to.Min.X, to.Max.X)
-		begin.Y, end.Y = across(from.Min.Y, from.Max.Y, to.Min.Y, to.Max.Y)
-	} else {
-		begin.Y, end.Y, along.Y = facing(from.Min.Y, from.Max.Y, to.Min.Y, to.Max.Y)
-		begin.X, end.X = across(from.Min.X, from.Max.X, to.Min.X, to.Max.X)
-	}
+	beside := to.Min.X >= from.Max.X || to.Max.X <= from.Min.X
+	begin.X, end.X, along.X = ends(from.Min.X, from.Max.X, to.Min.X, to.Max.X, beside)
+	begin.Y, end.Y, along.Y = ends(from.Min.Y, from.Max.Y, to.Min.Y, to.Max.Y, !beside)
 	const size = 6
 	style := draw.LineStyle{Color: grey, Width: vg.Points(1.6)}
 	if dashed {

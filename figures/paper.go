@@ -11,6 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/janpfeifer/must"
+	"github.com/semcon/semcon/analysis/stats"
 )
 
 //go:embed paper/*.csv
@@ -55,21 +58,13 @@ func Paper(name string) (*PaperTable, error) {
 
 // MustPaper is [Paper] of a table that there is; a panic otherwise.
 func MustPaper(name string) *PaperTable {
-	table, err := Paper(name)
-	if err != nil {
-		panic(err)
-	}
-	return table
+	return must.M1(Paper(name))
 }
 
 // PaperNames lists the tables that [Paper] knows, in alphabetical order.
 func PaperNames() []string {
-	files, err := fs.Glob(paperFiles, "paper/*.csv")
-	if err != nil {
-		panic(err) // The pattern is a constant.
-	}
 	var names []string
-	for _, file := range files {
+	for _, file := range must.M1(fs.Glob(paperFiles, "paper/*.csv")) {
 		if name := strings.TrimSuffix(path.Base(file), ".csv"); !slices.Contains(noTables, name) {
 			names = append(names, name)
 		}
@@ -137,4 +132,126 @@ func (p *PaperTable) Value(column string, heads ...string) float64 {
 		return math.NaN()
 	}
 	return row.Values[c]
+}
+
+// Claim is the sign of a quantity that the paper claims. A claim with several parts has one Claim per part, all with the same ID.
+type Claim struct {
+	ID         string   // C1 to C26.
+	Part       string   // Tells the parts of one ID apart, or names the method in C1 to C12; it may be empty.
+	Text       string   // The claim in words.
+	Measure    string   // The quantity whose sign is claimed, one value per seed.
+	Sign       int      // +1 if the quantity should be above 0, and −1 if below.
+	Paper      float64  // The quantity computed from the paper's own tables, NaN if it prints none.
+	Unit       string   // "points" for percentages, empty for correlations and shares.
+	Experiment string   // The experiment whose records decide.
+	Kind       DataKind // The only kind of data that the claim is about; empty for both.
+	Control    string   // What the runs that are compared have in common, or what a comparison lacks.
+	Quantity
+}
+
+// Quantity says which records of the experiment hold the quantity of a claim: the value of a row in a column, for each seed.
+type Quantity struct {
+	Column      string // The records' column. "a & b" is the mean over columns, and "a + b" the mean over the columns with records.
+	Row         string // The records' row. "a < b < c" is the rank correlation of the values with the order of the rows.
+	MinusRow    string // The row whose value is subtracted, in the same column and of the same seed; of "a & b" the better. It may be empty.
+	MinusColumn string // A column, usually empty: the same quantity in it is subtracted.
+	Detail      string // The detail of the records that is meant; empty for their value.
+	// Alternatives of Column, Row and MinusRow are separated by " | ", and a column with "*" stands for all that match: the first that has values counts, for all claims
+	// of the experiment with as many alternatives of Column. A field without alternatives is the same for all.
+}
+
+// DataKind tells drawn data from real ones. What holds on one kind says nothing about the other.
+type DataKind string
+
+// The kinds of data.
+const (
+	Synthetic DataKind = "synthetic"
+	Real      DataKind = "real"
+)
+
+// MinSeeds is the number of seeds that a verdict needs.
+const MinSeeds = 3
+
+// Verdict says what the runs say about a claim.
+type Verdict string
+
+// The verdicts on a claim among the claims of its experiment, see [NewScoreboard]. Without runs there is none.
+const (
+	HoldsCorrected Verdict = "holds, corrected" // The mean lies on the claimed side of 0, also after Holm's correction for all claims of the experiment.
+	HoldsAlone     Verdict = "holds alone"      // The claim's own 95 % interval lies on the claimed side, but among so many claims one may do so by chance.
+	Open           Verdict = "open"             // The interval holds 0, there are fewer than [MinSeeds] seeds, or a run failed with NaN.
+	FailsAlone     Verdict = "fails alone"      // The claim's own interval lies on the other side, but among so many claims one may do so by chance.
+	FailsCorrected Verdict = "fails, corrected" // The mean lies on the other side, also after the correction.
+	NoRuns         Verdict = "no runs"
+)
+
+// together is the verdict on a claim that holds if all its parts hold. It is corrected if each part that holds is, or one that fails.
+func together(parts []Verdict) Verdict {
+	if len(slices.Compact(slices.Clone(parts))) == 1 {
+		return parts[0]
+	}
+	for _, decides := range []Verdict{FailsCorrected, FailsAlone} {
+		if slices.Contains(parts, decides) {
+			return decides
+		}
+	}
+	if slices.Contains(parts, Open) || slices.Contains(parts, NoRuns) {
+		return Open
+	}
+	return HoldsAlone
+}
+
+// Claims lists the claims in order, with one entry per part.
+func Claims() []Claim {
+	return must.M1(parseClaims(string(must.M1(paperFiles.ReadFile("paper/claims.csv"))))) // The file is embedded, and the tests read it.
+}
+
+func parseClaims(text string) ([]Claim, error) {
+	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	var claims []Claim
+	for line, record := range records {
+		if line == 0 {
+			if header := strings.Join(record, ","); header != "id,part,claim,measure,sign,paper,unit,experiment,data,control,column,row,minus_row,minus_column,detail" {
+				return nil, fmt.Errorf("unexpected header %s", header)
+			}
+			continue
+		}
+		claim := Claim{ID: record[0], Part: record[1], Text: record[2], Measure: record[3], Sign: map[string]int{"+": 1, "-": -1}[record[4]], Unit: record[6],
+			Experiment: record[7], Kind: DataKind(record[8]), Control: record[9], Quantity: Quantity{record[10], record[11], record[12], record[13], record[14]}}
+		if claim.Sign == 0 {
+			return nil, fmt.Errorf("line %d: sign %q is neither + nor -", line+1, record[4])
+		}
+		if claim.Paper, err = strconv.ParseFloat(cmp.Or(record[5], "NaN"), 64); err != nil {
+			return nil, fmt.Errorf("line %d: %q is not a number", line+1, record[5])
+		}
+		if !slices.Contains([]DataKind{"", Synthetic, Real}, claim.Kind) {
+			return nil, fmt.Errorf("line %d: data %q are neither %s nor %s", line+1, claim.Kind, Synthetic, Real)
+		}
+		claims = append(claims, claim)
+	}
+	return claims, nil
+}
+
+// Evaluate returns the mean of the claim's quantity over seeds with its 95 % t-interval, and the verdict on the claim alone, which takes a correction
+// for [HoldsCorrected] and [FailsCorrected]. values has one value per seed: the difference of two runs that share it, or a rank correlation within it.
+func (c Claim) Evaluate(values []float64) (stats.Interval, Verdict) {
+	interval := stats.MeanInterval(values)
+	low, high := float64(c.Sign)*interval.Low, float64(c.Sign)*interval.High
+	if c.Sign < 0 {
+		low, high = high, low
+	}
+	switch {
+	case len(values) == 0:
+		return interval, NoRuns
+	case len(values) < MinSeeds:
+		return interval, Open
+	case low > 0:
+		return interval, HoldsAlone
+	case high < 0:
+		return interval, FailsAlone
+	}
+	return interval, Open
 }

@@ -128,20 +128,8 @@ func (s Scoreboard) of(kind DataKind) (rows []ScoreboardRow) {
 	return rows
 }
 
-// sections are the rows of each kind of data that has any, with a title.
-func (s Scoreboard) sections() (sections []scoreboardSection) {
-	for _, kind := range []DataKind{Synthetic, Real} {
-		if rows := s.of(kind); len(rows) > 0 {
-			sections = append(sections, scoreboardSection{strings.ToUpper(string(kind[:1])) + string(kind[1:]) + " data", rows})
-		}
-	}
-	return sections
-}
-
-type scoreboardSection struct {
-	title string
-	rows  []ScoreboardRow
-}
+// sectionTitles are the titles of the rows of a kind of data.
+var sectionTitles = map[DataKind]string{Synthetic: "Synthetic data", Real: "Real data"}
 
 // ScoreboardFormats are the formats that [Scoreboard.Format] knows.
 var ScoreboardFormats = []string{"text", "md", "html", "csv"}
@@ -164,9 +152,11 @@ func (s Scoreboard) Verdicts(kind DataKind) map[string]Verdict {
 
 // caption sums up, says how to read the columns, and names what is behind our numbers, in one sentence each.
 func (s Scoreboard) caption() (sentences []string) {
-	for _, section := range s.sections() {
-		count := map[Verdict]int{}
-		verdicts := s.Verdicts(section.rows[0].Kind)
+	for _, kind := range []DataKind{Synthetic, Real} {
+		count, verdicts := map[Verdict]int{}, s.Verdicts(kind)
+		if len(verdicts) == 0 {
+			continue
+		}
 		for _, verdict := range verdicts {
 			count[verdict]++
 		}
@@ -175,7 +165,7 @@ func (s Scoreboard) caption() (sentences []string) {
 			claims = "claim"
 		}
 		sentences = append(sentences, fmt.Sprintf("%s: of %d %s, %d hold corrected, %d hold alone, %d are open, %d fail alone, %d fail corrected and %d have no runs.",
-			section.title, len(verdicts), claims, count[HoldsCorrected], count[HoldsAlone], count[Open], count[FailsAlone], count[FailsCorrected], count[NoRuns]))
+			sectionTitles[kind], len(verdicts), claims, count[HoldsCorrected], count[HoldsAlone], count[Open], count[FailsAlone], count[FailsCorrected], count[NoRuns]))
 	}
 	sentences = append(sentences,
 		"Ours: mean ± sd over n seeds, with the 95 % t-interval and the p-value by Holm's correction for all that the experiment's claims measure on the kind of data, as many as stand beside it.",
@@ -260,13 +250,13 @@ func (s Scoreboard) grid(format func(r ScoreboardRow, row *GridRow)) Grid {
 		{Title: "ours", Align: "right", Style: nowrap}, {Title: "95 % interval", Align: "right", Style: nowrap}, {Title: "n", Align: "right", Style: nowrap},
 		{Title: "p", Align: "right", Style: nowrap}, {Title: "verdict", Align: "left", Style: nowrap},
 	}}
-	for _, section := range s.sections() {
-		rows := make([]GridRow, len(section.rows))
-		for i, row := range section.rows {
-			rows[i].Cells = row.cells()
-			format(row, &rows[i])
+	for i, row := range s.Rows {
+		if i == 0 || row.Kind != s.Rows[i-1].Kind {
+			g.Sections = append(g.Sections, Section{Title: sectionTitles[row.Kind]})
 		}
-		g.Sections = append(g.Sections, Section{section.title, rows})
+		last, line := &g.Sections[len(g.Sections)-1], GridRow{Cells: row.cells()}
+		format(row, &line)
+		last.Rows = append(last.Rows, line)
 	}
 	return g
 }

@@ -57,19 +57,6 @@ func BoundHeatmaps(xLabel, yLabel string, xs, ys []float64, at func(x, y float64
 	return maps
 }
 
-// PairParts draws what a pair of views adds to the terms of lemma sum_delta against its similarity, on the sphere of radius 1: to Δ1 and Δ(i,k) a pair of
-// two images, to Δ2 a pair of one image, for two values of α (see [theory.Deltas]).
-func PairParts() Curves {
-	var xs []float64
-	for i := range 81 {
-		xs = append(xs, -1+float64(i)/40)
-	}
-	names := []string{"Δ1, Δ(i,k)", "Δ2, α = 1/4", "Δ2, α = 1/8"}
-	return CurvesOf("s_ij", "a pair's part", names, xs, func(s float64) []float64 {
-		return []float64{1 - s*s, -(1 - s) * (1 - s), 1 - (s-2)*(s-2)}
-	})
-}
-
 // Feasibility is the heatmap of the smallest d_T/r² that the printed theorem admits, as corrected in erratum E6. Above 1 no encoder meets it.
 func Feasibility() Heatmap {
 	const scale, points = 1000, 61 // K and d are whole numbers; a large K gives a fine ratio.

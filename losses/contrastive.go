@@ -97,10 +97,8 @@ func MugsContrast(student, targets, queue *Node, temperature float64) *Node {
 
 	positives := DivScalar(Einsum("vbd,gbd->gvb", student, targets), temperature)
 	others := DivScalar(MatMul(Reshape(student, views*batch, dim), Transpose(queue, 0, 1)), temperature)
-	highest := StopGradient(ReduceAndKeep(others, ReduceMax, -1))
-	sum := Add(highest, Log(ReduceAndKeep(Exp(Sub(others, highest)), ReduceSum, -1)))
 	// log(exp(positive) + exp(sum)) − positive.
-	margin := Sub(Reshape(sum, 1, views, batch), positives)
+	margin := Sub(Reshape(logSum(others, -1), 1, views, batch), positives)
 	entropies := Add(MulScalar(Add(margin, Abs(margin)), 0.5), Log1P(Exp(Neg(Abs(margin)))))
 	return weightGranules(ReduceMean(entropies, 2))
 }

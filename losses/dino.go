@@ -128,6 +128,6 @@ func SinkhornKnopp(scores, mask *Node, iterations int) *Node {
 
 // logSum is the log-sum-exp along an axis, which is kept with dimension 1.
 func logSum(x *Node, axis int) *Node {
-	highest := ReduceAndKeep(x, ReduceMax, axis)
+	highest := StopGradient(ReduceAndKeep(x, ReduceMax, axis))
 	return Add(highest, Log(ReduceAndKeep(Exp(Sub(x, highest)), ReduceSum, axis)))
 }

@@ -166,10 +166,12 @@ func ExamplePaKA() {
 }
 
 func ExampleNeCo() {
-	neco := losses.DefaultNeCo()
+	neco := func(student, teacher, references *graph.Node) *graph.Node {
+		return losses.DefaultNeCo().Loss(student, references, teacher, references)
+	}
 	references := [][][]float64{{{3, 4}, {4, 3}, {1, 0}}}
-	printLoss(neco.Loss, patchStudent, patchTeacher, references)
-	printLoss(neco.Loss, patchTeacher, patchTeacher, references)
+	printLoss(neco, patchStudent, patchTeacher, references)
+	printLoss(neco, patchTeacher, patchTeacher, references)
 	// Output:
 	// 1.3296
 	// 0.1293

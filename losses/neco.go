@@ -28,21 +28,14 @@ func DefaultNeCo() NeCo { return NeCo{Network: Bitonic, StudentSteepness: 100, T
 // necoFloor keeps the logarithm finite where a product of many weights underflows.
 const necoFloor = 1e-30
 
-// Loss is the loss of student and teacher, [B, N, D], the patch features of B images at the same places, and of references, [B, M, D], the patches that
-// each image's patches sort. Features are of any norm. Differentiable in student only. The loss is at least the entropy of Q, and at most that if the
-// student's features are the teacher's and both have one steepness.
+// Loss is the loss of student and teacher, [B, N, D] and [B, N, E], the patch features of B images at the same places. Each sorts the features of the same
+// references in a space of its own, [B, M, D] and [B, M, E], which is one space if the teacher is an average of the student. Features are of any norm.
+// Differentiable in student only. The loss is at least the entropy of Q, and at most that if the student's features are the teacher's and both have one steepness.
 //
 // The code draws the references at random from the teacher's patches of the batch, or from a queue of 8192, 49 for each image; that is the caller's, as
 // is a mask of the foreground. The code sorts by ascending cosine, and so does this. Time and memory are O(B·N·M²) a layer, with M layers of the
 // odd-even network and about log₂²(M)/2 of the bitonic one.
-func (c NeCo) Loss(student, teacher, references *Node) *Node {
-	teacher.AssertDims(student.Shape().Dimensions...)
-	return c.LossBetween(student, references, teacher, references)
-}
-
-// LossBetween is [NeCo.Loss] of a student and a teacher, [B, N, D] and [B, N, E], that each sort the features of the same references in a space of their
-// own, [B, M, D] and [B, M, E]: a teacher that is no average of the student has another space. Differentiable in student only.
-func (c NeCo) LossBetween(student, studentReferences, teacher, teacherReferences *Node) *Node {
+func (c NeCo) Loss(student, studentReferences, teacher, teacherReferences *Node) *Node {
 	if err := settings.Check(c); err != nil {
 		panic(err)
 	}
@@ -95,8 +88,7 @@ func arctan(x *Node) *Node {
 type SortingNetwork string
 
 const (
-	// OddEven compares neighbours, in as many layers as there are values.
-	OddEven SortingNetwork = "odd_even"
+	OddEven SortingNetwork = "odd_even" // Compares neighbours, in as many layers as there are values.
 	// Bitonic merges sequences of doubling length, in k(k+1)/2 layers for at most 2ᵏ values. For other numbers than powers of two, it leaves wires out as
 	// diffsort does. It then sorts the 49 values of NeCo's configurations, but not all numbers of values: not 22, for one.
 	Bitonic SortingNetwork = "bitonic"

@@ -1,8 +1,6 @@
 package losses
 
-import (
-	. "github.com/gomlx/gomlx/core/graph"
-)
+import . "github.com/gomlx/gomlx/core/graph"
 
 // Lambdas are the weights of the terms: λ1, λ̄1, λ2, λ̄2 of the total loss and λ3, which it leaves out (erratum E3).
 type Lambdas struct {

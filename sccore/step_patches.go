@@ -326,7 +326,7 @@ func (s step) compareFeatures(online, source outputs, partners *Node) *Node {
 		patches = Gather(patches, InsertAxes(partners, -1))
 		return SliceAxis(patches, 1, AxisRange(0, min(most, patches.Shape().Dim(1))))
 	}
-	return losses.DefaultNeCo().LossBetween(ours, references(ours), theirs, references(theirs))
+	return losses.DefaultNeCo().Loss(ours, references(ours), theirs, references(theirs))
 }
 
 // rankings are scores of pairs, [images, (HW)²], as one ranking for each place of an image, [images·HW, HW].

@@ -14,8 +14,7 @@ import (
 
 // Patches are patch features with the class and object of each patch, for the measures of over-dispersion.
 type Patches struct {
-	// Features are the patches' feature vectors, [N, D], of any norm but 0.
-	Features mat.Matrix
+	Features mat.Matrix // The patches' feature vectors, [N, D], of any norm but 0.
 	// Class is the category of each patch, and Instance the object that it lies on, numbered over all images. A negative class means no label; such patches are
 	// left out of every measure. A negative instance means no object, as for sky or grass: two such patches are not a pair of one instance.
 	Class, Instance []int
@@ -25,19 +24,16 @@ type Patches struct {
 // and Class fall towards InterClass.
 type PatchSimilarity struct {
 	// Instance is the mean over pairs of one instance, Class over pairs of one class but different instances, InterClass over pairs of different classes.
-	Instance, Class, InterClass float64
-	// InstancePairs, ClassPairs and InterClassPairs count them.
-	InstancePairs, ClassPairs, InterClassPairs int
+	Instance, Class, InterClass                float64
+	InstancePairs, ClassPairs, InterClassPairs int // Their numbers.
 }
 
 // PositiveRate is how often patches of a given similarity share their class. It is the figure of noise rates (Fig. noise_rate): self-supervision
 // takes pairs of high similarity as positives.
 type PositiveRate struct {
-	// Low and High bound the bin of cosine similarity: low ≤ s < high, and the last bin includes s = 1.
-	Low, High float64
-	// Pairs counts pairs of patches of different instances; Rate is the share of them that share a class, NaN without pairs.
-	Pairs int
-	Rate  float64
+	Low, High float64 // Bounds of the bin of cosine similarity: low ≤ s < high, and the last bin includes s = 1.
+	Pairs     int     // Pairs of patches of different instances.
+	Rate      float64 // The share of these pairs that share a class, NaN without pairs.
 }
 
 // blockSimilarities limits the similarities in memory at a time: 32 MB.

@@ -13,8 +13,7 @@ type Bound struct {
 	// Margin is the root of the denominator: C1 − C2√p_T − C3√q_T for the printed theorem, Γ for the repaired one. It is NaN if it contains the root
 	// of a negative number.
 	Margin float64
-	// Domain reports whether the theorem's conditions on d, δ_T and d_T hold.
-	Domain bool
+	Domain bool // Whether the theorem's conditions on d, δ_T and d_T hold.
 }
 
 func (b Bound) better(than Bound) bool {
@@ -29,15 +28,8 @@ func (b Bound) better(than Bound) bool {
 
 // Setting is what the theorem must know about features besides their tails.
 type Setting struct {
-	// Classes is K, Images n, Dim d.
-	Classes, Images, Dim int
-	// Radius is r.
-	Radius float64
-}
-
-// Setting is the setting of the features.
-func (f *Features) Setting() Setting {
-	return Setting{Classes: f.Classes, Images: f.Images, Dim: f.Dim, Radius: f.Radius}
+	Classes, Images, Dim int     // K ≥ 2 classes, n ≥ 1 images of each class, d dimensions.
+	Radius               float64 // The length r > 0 of each vector.
 }
 
 // marginFloor is the share of r² below which a margin counts as none: rounding alone can make such a difference of similarities.
@@ -48,8 +40,7 @@ const marginFloor = 1e-12
 // (erratum E21), and not one here.
 type Printed struct {
 	Bound
-	// C1, C2 and C3 are the constants of the margin C1 − C2√p_T − C3√q_T.
-	C1, C2, C3 float64
+	C1, C2, C3 float64 // The constants of the margin C1 − C2√p_T − C3√q_T.
 }
 
 // LeastClassThreshold is the smallest d_T that the printed theorem admits, (3 + 2√(13K/d + 390/n − 1)) r²/13, from the proof; the statement prints (3
@@ -82,10 +73,8 @@ func (s Setting) Printed(t Tails) Printed {
 // assumes no optimality, no α, no Lipschitz constant and no condition on d.
 type Repaired struct {
 	Bound
-	// Within is ρ, a lower bound on the mean similarity of an image to its class.
-	Within float64
-	// Across is κ, an upper bound on the root mean square similarity of an image to another class.
-	Across float64
+	Within float64 // ρ, a lower bound on the mean similarity of an image to its class.
+	Across float64 // κ, an upper bound on the root mean square similarity of an image to another class.
 	// First is 8 r² (r² − δ_T + p_T (r² + δ_T)) / Γ², the bound as erratum E14 first states it. Value has 2 (r² + κ) for its 8 r², at most half of it, because
 	// the spread of an image's views enters by its variance and two class means are at most √(2 (r² + κ)) apart. +Inf if the margin is not positive.
 	First float64
@@ -122,11 +111,9 @@ type MomentBound struct {
 	// Geometric bounds the error by the mean over images of min(1, V/t²), where t is the distance from z̄ to the nearest border of its class's cell: it uses
 	// the similarity to each class mean where Value uses κ, a bound on all of them. It is never above Value. The gap between the true error and Geometric is
 	// due to Chebyshev's inequality alone (docs/theory.md, theorem 3); the gap between Geometric and Value comes from treating all other classes as one, by κ.
-	Geometric float64
-	// Margined is the share of images with Γ > 0, and Inside the share with t > 0, whose mean is classified correctly.
-	Margined, Inside float64
-	// Within, Across and Spread are the means over images of z̄ᵀμ_y, κ and V.
-	Within, Across, Spread float64
+	Geometric              float64
+	Margined, Inside       float64 // The share of images with Γ > 0, and the share with t > 0, whose mean is classified correctly.
+	Within, Across, Spread float64 // The means over images of z̄ᵀμ_y, κ and V.
 }
 
 // MomentBound measures the features in O(N d²) time, without looking at pairs of views.
@@ -192,7 +179,7 @@ func (f *Features) MomentBound() MomentBound {
 func (f *Features) classMoments() []float64 {
 	moments := make([]float64, f.Groups())
 	for k, correlation := range f.classCorrelations() {
-		class := &Features{Z: f.class(k), Classes: 1, Images: f.Images, Views: f.Views, Dim: f.Dim, Radius: f.Radius}
+		class := &Features{f.class(k), Setting{1, f.Images, f.Dim, f.Radius}, f.Views}
 		copy(moments[k*f.Images:], class.groupMeans(correlation))
 	}
 	return moments
@@ -200,16 +187,13 @@ func (f *Features) classMoments() []float64 {
 
 // Comparison sets every bound on the error of one set of features beside the error itself.
 type Comparison struct {
-	// Curves are the tails; PrintedAt and RepairedAt are the tails at which each theorem says most.
 	Curves                TailCurves
-	PrintedAt, RepairedAt Tails
+	PrintedAt, RepairedAt Tails // The tails at which each theorem says most.
 	Printed               Printed
 	Repaired              Repaired
 	Moments               MomentBound
-	// Error is the true error.
-	Error float64
-	// Omega is [Features.CorrelationPeak].
-	Omega float64
+	Error                 float64 // The true error.
+	Omega                 float64 // [Features.CorrelationPeak].
 }
 
 // Compare measures features. It tries the thresholds of a grid, [Features.Thresholds] with count thresholds.
@@ -219,9 +203,8 @@ func (f *Features) Compare(thresholds int) (Comparison, error) {
 		return Comparison{}, err
 	}
 	a := Comparison{Curves: curves, Moments: f.MomentBound(), Error: f.Error(), Omega: f.CorrelationPeak()}
-	setting := f.Setting()
-	a.PrintedAt, _ = curves.Best(func(t Tails) Bound { return setting.Printed(t).Bound })
-	a.RepairedAt, _ = curves.Best(func(t Tails) Bound { return setting.Repaired(t, a.Omega).Bound })
-	a.Printed, a.Repaired = setting.Printed(a.PrintedAt), setting.Repaired(a.RepairedAt, a.Omega)
+	a.PrintedAt, _ = curves.Best(func(t Tails) Bound { return f.Printed(t).Bound })
+	a.RepairedAt, _ = curves.Best(func(t Tails) Bound { return f.Repaired(t, a.Omega).Bound })
+	a.Printed, a.Repaired = f.Printed(a.PrintedAt), f.Repaired(a.RepairedAt, a.Omega)
 	return a, nil
 }

@@ -17,18 +17,16 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/janpfeifer/must"
 	"gonum.org/v1/gonum/mat"
 )
 
 // Features are representations as in the paper's section "Problem Formulation": K classes of n images with m views each, every view a vector of
 // length r. Two views belong to one image (ŵ_ij = 1) or not, and to one class (w_ij = 1) or not.
 type Features struct {
-	// Z has one row of Dim numbers per view, [N, Dim] with N = Classes·Images·Views: class by class, image by image, view by view.
-	Z *mat.Dense
-	// Classes is K ≥ 2, Images is n ≥ 1 per class, Views is m ≥ 1 per image, Dim is d.
-	Classes, Images, Views, Dim int
-	// Radius is r > 0, the length of every row.
-	Radius float64
+	Z *mat.Dense // One row of Dim numbers per view, [N, Dim] with N = Classes·Images·Views: class by class, image by image, view by view.
+	Setting
+	Views int // m ≥ 1 per image.
 }
 
 // NewFeatures groups vectors into Features and scales each to length radius. Row i of rows, [N, d], is a view of image images[i] with class labels[i]
@@ -53,7 +51,7 @@ func NewFeatures(rows mat.Matrix, labels, images []int, radius float64) (*Featur
 	slices.SortStableFunc(order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(labels[a], labels[b]), cmp.Compare(first[images[a]], first[images[b]]))
 	})
-	f := &Features{Z: mat.NewDense(max(count, 1), dim, nil), Dim: dim, Radius: radius}
+	f := &Features{Z: mat.NewDense(max(count, 1), dim, nil), Setting: Setting{Dim: dim, Radius: radius}}
 	views, perClass := map[int]int{}, map[int]int{} // The views of each image, and the images of each class.
 	for to, from := range order {
 		label, image := labels[from], images[from]
@@ -176,12 +174,9 @@ func squaredDistance(a, b []float64) float64 {
 
 // The forms in which features enter the theorem, which holds for any map to a sphere.
 const (
-	// BackboneForm keeps features as they are, scaled to length 1. After a ReLU all similarities are then positive.
-	BackboneForm = "backbone"
-	// CentredForm subtracts the mean over all views before scaling.
-	CentredForm = "centred"
-	// PrincipalForm also projects on the first K principal axes, because the printed theorem requires K/2 ≤ d ≤ K.
-	PrincipalForm = "principal"
+	BackboneForm  = "backbone"  // Features as they are, scaled to length 1. After a ReLU all similarities are then positive.
+	CentredForm   = "centred"   // Without the mean over all views, then scaled.
+	PrincipalForm = "principal" // Also projected on the first K principal axes, because the printed theorem requires K/2 ≤ d ≤ K.
 )
 
 // Forms lists all forms.
@@ -263,32 +258,23 @@ func drawn(classes, images, views int, seed uint64, draw func(i int, row []float
 	for i := range classes * images * views {
 		draw(i, rows.RawRowView(i), random)
 	}
-	f, err := GridFeatures(rows, classes, images, views, 1)
-	if err != nil {
-		panic(err)
-	}
-	return f
+	return must.M1(GridFeatures(rows, classes, images, views, 1))
 }
 
 // Toy generates inputs as in the paper's intuition (section "Intuitive Comprehension"): an image is a ring of parts, some of which its class shares,
 // and a view shows an arc of the ring.
 type Toy struct {
-	// Classes is K, Images n per class, Views m per image.
-	Classes, Images, Views int
-	// Parts is the number of parts of an image, and Size the length p of the vector that describes a part's appearance.
-	Parts, Size int
+	Classes, Images, Views int // K classes, n images of each, m views of each image.
+	Parts, Size            int // The parts of an image, and the length p of the vector that describes a part's appearance.
 	// Shared is the share of parts that all images of a class have in common, in [0, 1]. They are neighbours on the ring, starting at a different
 	// place in each image. The other parts are the image's own.
 	Shared float64
 	// Crop is the share of parts that a view shows, in (0, 1]. Each view draws its own arc: at 1 there is no crop, and the smaller it is, the less
 	// two views of an image overlap.
-	Crop float64
-	// SameCrop gives all views of an image the same arc, at a random position.
-	SameCrop bool
-	// Noise is the standard deviation of the noise in each number of each view's input, which makes all views different.
-	Noise float64
-	// Seed determines everything.
-	Seed uint64
+	Crop     float64
+	SameCrop bool    // All views of an image have the same arc, at a random position.
+	Noise    float64 // The standard deviation of the noise in each number of each view's input, which makes all views different.
+	Seed     uint64  // Determines everything.
 }
 
 // DefaultToy is a small toy in which classes can come together: half of the parts are shared, and a view shows a quarter.

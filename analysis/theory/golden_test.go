@@ -52,7 +52,7 @@ func TestGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		repaired := f.Setting().Repaired(tails, f.CorrelationPeak())
+		repaired := f.Setting.Repaired(tails, f.CorrelationPeak())
 		for name, pair := range map[string][2]float64{
 			"p_T": {tails.ViewTail, c.ViewTail}, "q_T": {tails.ClassTail, c.ClassTail}, "ω": {f.CorrelationPeak(), c.Omega},
 			"ρ": {repaired.Within, c.Rho}, "κ": {repaired.Across, c.Kappa}, "Γ": {repaired.Margin, c.Gamma}, "error": {f.Error(), c.Error},

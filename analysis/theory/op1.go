@@ -56,8 +56,7 @@ func (f *Features) InfoNCE() (alignment, diversity float64) {
 type BarlowTwins struct {
 	// Alignment is Σ_i (1 − C_ii)² and Diversity Σ_i Σ_{j≠i} C_ij², with C_ij = 1/(N̄ m²) Σ_kl ŵ_kl f_i(x_k) f_j(x_l) (erratum E18).
 	Alignment, Diversity float64
-	// Misalignment is L_align of the scaled features.
-	Misalignment float64
+	Misalignment         float64 // L_align of the scaled features.
 	// Low and High bound Alignment if no dimension is 0 everywhere: (N L_align/m)²/d and N L_align/m. They follow from Σ_i (1 − C_ii) = N L_align/m
 	// and 0 ≤ 1 − C_ii ≤ 1. Each dead dimension adds 1 to Alignment and nothing to High.
 	Low, High float64
@@ -78,7 +77,7 @@ func (f *Features) BarlowTwins() BarlowTwins {
 			}
 		}
 	}
-	means := (&Features{Z: scaled, Classes: f.Classes, Images: f.Images, Views: f.Views, Dim: f.Dim}).ImageMeans()
+	means := (&Features{scaled, f.Setting, f.Views}).ImageMeans()
 	var correlation mat.SymDense
 	correlation.SymOuterK(1/float64(f.Groups()), means.T())
 	b := BarlowTwins{Misalignment: alignment(scaled, f.Views)}
@@ -100,25 +99,19 @@ func (f *Features) BarlowTwins() BarlowTwins {
 // OP1 is the paper's problem: features of given inputs that minimise L_align + α L_div on the sphere of radius r, subject to ‖z_i − z_j‖ ≤ φ_f ‖x_i −
 // x_j‖ for all i and j. Without constraints, φ_f = +Inf, it is OP0.
 type OP1 struct {
-	// Inputs are x_i, [N, p], class by class, image by image, view by view.
-	Inputs mat.Matrix
-	// Classes is K, Images n per class, Views m per image; N = K·n·m.
-	Classes, Images, Views int
-	// Dim is d and Radius r.
-	Dim    int
-	Radius float64
-	// Alpha is α > 0 and Lipschitz is φ_f ≥ 0.
-	Alpha, Lipschitz float64
-	// Starts is the number of random starts, of which the best solution is kept; 1 if not positive. Seed seeds them.
-	Starts int
-	Seed   uint64
+	Inputs                 mat.Matrix // x_i, [N, p], class by class, image by image, view by view.
+	Classes, Images, Views int        // K classes, n images of each, m views of each image; N = K·n·m.
+	Dim                    int        // d.
+	Radius                 float64    // r.
+	Alpha, Lipschitz       float64    // α > 0 and φ_f ≥ 0.
+	Starts                 int        // Random starts, of which the best solution is kept; 1 if not positive.
+	Seed                   uint64     // Of the starts.
 }
 
 // Solution is a local optimum of OP1.
 type Solution struct {
-	Features *Features
-	// Objective is L_align + α L_div; Alignment and Diversity are the two losses without α.
-	Objective, Alignment, Diversity float64
+	Features                        *Features
+	Objective, Alignment, Diversity float64 // L_align + α L_div, and the two losses without α.
 	// Violation is the largest r² − φ_f²‖x_i − x_j‖²/2 − s_ij, at most about 1e-6 r². Active is the share of pairs of views with a nonzero multiplier.
 	Violation, Active float64
 	// Multipliers are λ_ij v_ij ≥ 0, [N, N] and symmetric. They multiply the constraints in the Lagrangian: 1/(2N²) Σ_ij λ_ij v_ij (‖z_i − z_j‖² − φ_f²‖x_i −
@@ -127,9 +120,8 @@ type Solution struct {
 	// Norm are the multipliers of ‖z_i‖ = r, which the paper's Lagrangian leaves out (erratum E9): ν_i with ∂Lagrangian/∂z_i = −ν_i z_i. At an
 	// optimum, with c = 1/(2α), Sum − target of lemma sum_delta is ν_i r² N²/(2α) + 1/α Σ_j λ_ij v_ij (r² − s_ij). So the lemma can fail if ν_i < 0,
 	// and it does fail if in addition no constraint on i is active (erratum E13).
-	Norm []float64
-	// Gradient is the largest component of the Lagrangian's gradient along the sphere, times N²: 0 at an optimum.
-	Gradient float64
+	Norm     []float64
+	Gradient float64 // The largest component of the Lagrangian's gradient along the sphere, times N²: 0 at an optimum.
 }
 
 // The schedule of the augmented Lagrangian: its weight grows tenfold while the constraints are far from met.

@@ -37,12 +37,9 @@ func (f *Features) Error() float64 {
 
 // Factors are the three numbers that decide over a view's class after lemma condition_cls_correct, and the error that they make.
 type Factors struct {
-	// Within is the mean similarity of two views of a class, including a view with itself. Between is the mean similarity of two classes' means.
-	Within, Between float64
-	// Distance is the root mean square distance of a view from the mean of its image's views.
-	Distance float64
-	// Error is the share of views nearest to another class's mean.
-	Error float64
+	Within, Between float64 // Mean similarity of two views of a class, including a view with itself, and of two classes' means.
+	Distance        float64 // The root mean square distance of a view from the mean of its image's views.
+	Error           float64 // The share of views nearest to another class's mean.
 }
 
 // Factors computes the factors of the features.
@@ -155,7 +152,7 @@ func (f *Features) Quantities(thresholds int) (map[string]float64, TailCurves, e
 	values := map[string]float64{
 		"error": comparison.Error, "geometric": moments.Geometric, "moments": moments.Value,
 		"repaired": capped(repaired.Bound), "repaired_margin": repaired.Margin,
-		"printed": capped(printed.Bound), "printed_margin": printed.Margin, "printed_domain": indicator(printed.Domain),
+		"printed": capped(printed.Bound), "printed_margin": printed.Margin, "printed_domain": map[bool]float64{true: 1}[printed.Domain],
 		"p_best": repairedAt.ViewTail, "q_best": repairedAt.ClassTail, "delta_best": repairedAt.ViewThreshold, "d_best": repairedAt.ClassThreshold,
 		"p": tails.View[1], "q": tails.Class[0], "p_mean": tails.MeanView[1], "q_mean": tails.MeanClass[0],
 		"view_similarity": 1 - moments.Spread, "class_similarity": (n*moments.Within - (1 - moments.Spread)) / (n - 1),
@@ -179,21 +176,11 @@ func capped(b Bound) float64 {
 	return min(1, b.Value)
 }
 
-func indicator(condition bool) float64 {
-	if condition {
-		return 1
-	}
-	return 0
-}
-
 // Deltas are the terms of lemma sum_delta for one view i.
 type Deltas struct {
-	// Same is Δ1 = Σ_{j ∈ T1(i)} (r⁴ − s_ij²), over other images of the same class.
-	Same float64
-	// View is Δ2 = Σ_{j ∈ T2(i)} ((r² − c)² − (s_ij − c)²), over views of the same image, including i.
-	View float64
-	// Other is Σ_{k ≠ y(i)} Δ(i,k), with Δ(i,k) = Σ_{j ∈ D(k)} (r⁴ − s_ij²), over the other classes.
-	Other float64
+	Same  float64 // Δ1 = Σ_{j ∈ T1(i)} (r⁴ − s_ij²), over other images of the same class.
+	View  float64 // Δ2 = Σ_{j ∈ T2(i)} ((r² − c)² − (s_ij − c)²), over views of the same image, including i.
+	Other float64 // Σ_{k ≠ y(i)} Δ(i,k), with Δ(i,k) = Σ_{j ∈ D(k)} (r⁴ − s_ij²), over the other classes.
 	// Isotropy is N (z_iᵀ C z_i − r⁴/d) and Alignment is 2c Σ_{j ∈ T2(i)} (r² − s_ij): what the identity of erratum E13 subtracts.
 	Isotropy, Alignment float64
 }
@@ -260,12 +247,10 @@ func (f *Features) DeltaTarget() float64 {
 
 // LemmaCheck is the result of testing one of the paper's lemmas on features.
 type LemmaCheck struct {
-	// Name is the lemma's LaTeX label and, if it has several readings, the reading.
-	Name string
+	Name string // The lemma's LaTeX label and, if it has several readings, the reading.
 	// Cases counts the instances of the lemma: views, images, or pairs of an image and a class. For a lemma with a premise, only those that meet it count.
 	Cases int
-	// Fails counts the cases in which the conclusion is false by more than rounding.
-	Fails int
+	Fails int // Cases in which the conclusion is false by more than rounding.
 	// Slack is the minimum over the cases of right-hand side minus left-hand side, in the units of the inequality: negative if the lemma fails, and
 	// +Inf without cases. For the classification lemmas it is the minimum of ‖z − μ_k‖² − ‖z − μ_y‖².
 	Slack float64

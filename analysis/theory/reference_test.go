@@ -212,7 +212,7 @@ func TestQuantitiesAgreeWithTheirDefinitions(t *testing.T) {
 		close(t, "q_T", tails.ClassTail, q, 1)
 
 		margin, value := r.printed(delta, d, p, q)
-		printed := f.Setting().Printed(tails)
+		printed := f.Setting.Printed(tails)
 		close(t, "printed margin", printed.Margin, margin, r2)
 		if margin > 1e-6*r2 {
 			close(t, "printed bound", printed.Value, value, 1)

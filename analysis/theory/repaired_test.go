@@ -13,7 +13,7 @@ func proof(t *testing.T, f *Features, tails Tails) {
 	r := newReference(f)
 	r2 := r.r * r.r
 	omega := f.CorrelationPeak()
-	setting := f.Setting()
+	setting := f.Setting
 	repaired := setting.Repaired(tails, omega)
 	moments := f.MomentBound()
 	rho, kappa := repaired.Within, repaired.Across
@@ -162,9 +162,9 @@ func TestEveryLinkOfTheRepairedProof(t *testing.T) {
 				t.Fatal(err)
 			}
 			omega := f.CorrelationPeak()
-			tails, _ = curves.Best(func(t Tails) Bound { return f.Setting().Repaired(t, omega).Bound })
+			tails, _ = curves.Best(func(t Tails) Bound { return f.Setting.Repaired(t, omega).Bound })
 		}
-		if f.Setting().Repaired(tails, f.CorrelationPeak()).Verdict() == NonVacuous {
+		if f.Setting.Repaired(tails, f.CorrelationPeak()).Verdict() == NonVacuous {
 			speaks++
 		}
 		if f.MomentBound().Value < 1 {

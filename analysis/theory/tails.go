@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/janpfeifer/must"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -24,10 +25,8 @@ type Tails struct {
 
 // TailCurves are p_T and q_T as functions of their thresholds: the supremum over images, which the theorem uses, and the mean.
 type TailCurves struct {
-	// Thresholds ascend.
-	Thresholds []float64
-	// View is p_T and Class q_T at each threshold; MeanView and MeanClass are their means over images instead of suprema.
-	View, Class, MeanView, MeanClass []float64
+	Thresholds                       []float64 // Ascending.
+	View, Class, MeanView, MeanClass []float64 // p_T and q_T at each threshold, and their means over images instead of suprema.
 }
 
 // blockEntries limits the similarities in memory at a time: 32 MB.
@@ -156,10 +155,7 @@ func (t *TailsFile) Add(views, form string, curves TailCurves) {
 // Bytes returns the content of the file.
 func (t *TailsFile) Bytes() []byte {
 	var b bytes.Buffer
-	w := csv.NewWriter(&b)
-	if err := w.WriteAll(append([][]string{tailsHeader}, t.records...)); err != nil {
-		panic(err) // A buffer takes everything.
-	}
+	must.M(csv.NewWriter(&b).WriteAll(append([][]string{tailsHeader}, t.records...))) // A buffer takes everything.
 	return b.Bytes()
 }
 

@@ -90,23 +90,17 @@ func descend(ctx context.Context, p *mat.Dense, points []Point, steps int) error
 
 // Divergence is the Kullback–Leibler divergence KL(P‖Q) = Σ p_ij·log(p_ij/q_ij) in nats, where q_ij is proportional to 1/(1 + ‖y_i − y_j‖²).
 func Divergence(p *mat.SymDense, points []Point) float64 {
-	sums := make([]struct{ q, cross float64 }, len(points))
-	inParallel(len(points), func(i int) {
-		row := p.RawSymmetric().Data[i*len(points):]
+	z, cross, total := 0.0, 0.0, 0.0
+	for i := range points {
+		ofZ, ofCross := 0.0, 0.0
 		for j := i + 1; j < len(points); j++ {
-			q := closeness(points[i], points[j])
-			sums[i].q += 2 * q
-			if row[j] > 0 {
-				sums[i].cross += 2 * row[j] * math.Log(row[j]/q)
+			pij, q := p.At(i, j), closeness(points[i], points[j])
+			ofZ, total = ofZ+2*q, total+2*pij
+			if pij > 0 {
+				ofCross += 2 * pij * math.Log(pij/q)
 			}
 		}
-	})
-	z, cross, total := 0.0, 0.0, 0.0
-	for i, s := range sums {
-		z, cross = z+s.q, cross+s.cross
-		for j := i + 1; j < len(points); j++ {
-			total += 2 * p.At(i, j)
-		}
+		z, cross = z+ofZ, cross+ofCross
 	}
 	return cross + total*math.Log(z)
 }

@@ -204,21 +204,18 @@ func pulls(p, q, gradient []float64) []figures.Series {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[b], p[a]) })
 	sorted := slices.Sorted(slices.Values(q))
-	groups := []figures.Series{{Name: "teacher: most alike"}, {Name: "between"}, {Name: "least alike"}}
+	var groups []figures.Series
+	names := []string{"teacher: most alike", "between", "least alike"}
 	for bin := range rankBins {
-		sums, counts := make([]float64, len(groups)), make([]float64, len(groups))
+		sums, counts := make([]float64, len(names)), make([]float64, len(names))
 		for _, i := range order[bin*len(order)/rankBins : (bin+1)*len(order)/rankBins] {
 			above := len(sorted) - sort.SearchFloat64s(sorted, q[i]) - 1
-			group := min(max(above, 0)*len(groups)/len(sorted), len(groups)-1)
+			group := min(max(above, 0)*len(names)/len(sorted), len(names)-1)
 			sums[group] -= gradient[i] / max(size, math.SmallestNonzeroFloat64)
 			counts[group]++
 		}
-		for g := range groups {
-			mean := math.NaN()
-			if counts[g] > 0 {
-				mean = sums[g] / counts[g]
-			}
-			groups[g].X, groups[g].Y = append(groups[g].X, (float64(bin)+0.5)*100/rankBins), append(groups[g].Y, mean)
+		for g, name := range names { // 0/0 is NaN: no such pair.
+			figures.AddPoint(&groups, name, (float64(bin)+0.5)*100/rankBins, sums[g]/counts[g])
 		}
 	}
 	return groups

@@ -17,7 +17,6 @@ import (
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/views"
-	"golang.org/x/image/draw"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -82,9 +81,7 @@ func expanded(shown *image.RGBA, p evaluation.SampledPatch, grid int) image.Imag
 	}
 	top, bottom := along(p.Row, size.Y)
 	left, right := along(p.Column, size.X)
-	picture := image.NewRGBA(image.Rect(0, 0, pictureSide, pictureSide))
-	draw.CatmullRom.Scale(picture, picture.Rect, shown, image.Rect(left, top, right, bottom), draw.Src, nil)
-	return picture
+	return figures.Resized(shown.SubImage(image.Rect(left, top, right, bottom)), pictureSide, pictureSide, true)
 }
 
 // SparseMatches draws sparse correspondences: patches of two pictures whose features are each other's nearest.

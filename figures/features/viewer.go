@@ -119,14 +119,6 @@ func (s encoded) alike(query []float64, scene int) (cosines []float64) {
 	return cosines
 }
 
-// correspondences are half the cosines of a feature with the patches of a scene plus a half.
-func (s encoded) correspondences(query []float64, scene int) (scores []float64) {
-	for _, cosine := range s.alike(query, scene) {
-		scores = append(scores, cosine/2+0.5)
-	}
-	return scores
-}
-
 // wide splits values into vectors.
 func wide(values []float32, dim int) (vectors [][]float64) {
 	for part := range slices.Chunk(values, dim) {
@@ -238,7 +230,9 @@ func (w *Viewer) Scores(encoder NamedEncoder, first, second int) (scores []float
 		return nil, err
 	}
 	for _, patch := range s.scene(first) {
-		scores = append(scores, s.correspondences(patch, second)...)
+		for _, cosine := range s.alike(patch, second) {
+			scores = append(scores, cosine/2+0.5)
+		}
 	}
 	return scores, nil
 }

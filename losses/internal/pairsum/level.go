@@ -123,7 +123,10 @@ func (l treeLevel) overParts(groups ...*Node) (each []*Node) {
 		groups = []*Node{Concatenate(groups, 0)}
 	}
 	for _, tables := range groups {
-		each = append(each, l.rows(l.sumParts(tables))...)
+		sums := l.sumParts(tables)
+		for i := range sums.Shape().Dim(0) {
+			each = append(each, row(sums, i))
+		}
 	}
 	return each
 }
@@ -145,14 +148,6 @@ func (l treeLevel) sumParts(tables *Node) *Node {
 	ahead = BroadcastToDims(InsertAxes(ahead, 0), nodes, l.radix, l.radix)
 	// A product per node needs no transposition.
 	return Reshape(Einsum("mcd,mds->mcs", ahead, Reshape(tables, nodes, l.radix, l.size/l.radix)), rows, all)
-}
-
-// rows are the rows of tables.
-func (l treeLevel) rows(tables *Node) (each []*Node) {
-	for i := range tables.Shape().Dim(0) {
-		each = append(each, row(tables, i))
-	}
-	return each
 }
 
 // strip arranges x by strips, so that the pair at [.., i, 0] meets those at [.., 0, j]; stripOf uses the strip of place instead.

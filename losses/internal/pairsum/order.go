@@ -26,12 +26,11 @@ type pairOrder struct {
 	threads
 	n, padded, leaf, radix int
 
-	p, q  *Node // Scores by ascending q, in their dtype, or in float32 for shorter ones.
-	byP   *Node // p by place.
-	mean  *Node // The mean of p, [B, 1] of float64. Sums of squares of close scores keep their digits without it.
-	valid *Node // False for padding.
-	// notBelow is #{p_j ≥ p_i}, in float64.
-	notBelow *Node
+	p, q     *Node // Scores by ascending q, in their dtype, or in float32 for shorter ones.
+	byP      *Node // p by place.
+	mean     *Node // The mean of p, [B, 1] of float64. Sums of squares of close scores keep their digits without it.
+	valid    *Node // False for padding.
+	notBelow *Node // #{p_j ≥ p_i}, in float64.
 	place    *Node // Each pair's place among the pairs of all image pairs, [B·padded] of int32.
 	// last is the place of the last pair with p > p_i − τ, first of the first pair with p < p_i + τ, by the place of i: [B·padded] of int32.
 	last, first *Node
@@ -71,10 +70,7 @@ func newPairOrder(p, q *Node, margin float64, shape Shape) pairOrder {
 	batch, n := p.Shape().Dimensions[0], p.Shape().Dimensions[1]
 	o := pairOrder{threads: shape.Threads, n: n}
 	o.radix, o.leaf, o.padded = shape.divide(n)
-	begins := func(size int) *Node {
-		return Mul(Iota(g, shapes.Make(dtypes.Int32, batch, 1), 0), Scalar(g, dtypes.Int32, size))
-	}
-	inRow := func(x, index *Node) *Node { return take(Reshape(x, batch*n), Add(index, begins(n))) }
+	inRow := func(x, index *Node) *Node { return take(Reshape(x, batch*n), Add(index, begins(p, n))) }
 	pack := func(high, low *Node) *Node {
 		return BitwiseOr(BitwiseShiftLeftScalar(ConvertDType(high, dtypes.Int64), int32(32)), ConvertDType(low, dtypes.Int64))
 	}
@@ -126,7 +122,7 @@ func newPairOrder(p, q *Node, margin float64, shape Shape) pairOrder {
 	o.byP = o.hold(pad(byP, fill(byP.DType(), -1)))
 	o.notBelow = pad(ConvertDType(inRow(o.hold(notBelow), place), dtypes.Float64), fill(dtypes.Float64, float64(o.padded)))
 	number := func(places *Node) *Node {
-		return o.hold(Reshape(Add(pad(places, beyond), begins(o.padded)), batch*o.padded))
+		return o.hold(Reshape(Add(pad(places, beyond), begins(p, o.padded)), batch*o.padded))
 	}
 	o.place, o.last, o.first = number(place), number(last), number(first)
 	return o
@@ -134,17 +130,19 @@ func newPairOrder(p, q *Node, margin float64, shape Shape) pairOrder {
 
 // restore puts entries, [B, padded] by ascending q, into the order of the inputs, [B, N].
 func (o pairOrder) restore(entries *Node) *Node {
-	g := entries.Graph()
 	batch := entries.Shape().Dimensions[0]
 	byP := arrange(o.place, Reshape(entries, batch*o.padded))
 	if o.index != nil {
 		byP = SliceAxis(Reshape(byP, batch, o.padded), 1, AxisRange(0, o.n))
-		begin := Mul(Iota(g, shapes.Make(dtypes.Int32, batch, 1), 0), Scalar(g, dtypes.Int32, o.n))
-		return Reshape(arrange(Reshape(Add(o.index, begin), -1), Reshape(byP, -1)), batch, o.n)
+		return Reshape(arrange(Reshape(Add(o.index, begins(entries, o.n)), -1), Reshape(byP, -1)), batch, o.n)
 	}
 	// Pairs of the same p and q have the same entry, so any of them will do.
-	begin := Mul(Iota(g, shapes.Make(dtypes.Int32, batch, 1), 0), Scalar(g, dtypes.Int32, o.padded))
-	return take(byP, Add(o.countWhile(o.keys, o.code, LessThan), begin))
+	return take(byP, Add(o.countWhile(o.keys, o.code, LessThan), begins(entries, o.padded)))
+}
+
+// begins are the places of the first entries of rows of this size, [B, 1] of int32, for x, [B, any].
+func begins(x *Node, size int) *Node {
+	return Mul(Iota(x.Graph(), shapes.Make(dtypes.Int32, x.Shape().Dimensions[0], 1), 0), Scalar(x.Graph(), dtypes.Int32, size))
 }
 
 // arrange moves each entry of x to its place.
@@ -165,10 +163,7 @@ func (t threads) scoreCode(x *Node) (code *Node, decode func(code *Node) *Node) 
 	batch, n := x.Shape().Dimensions[0], x.Shape().Dimensions[1]
 	sorted := Sort(x, 1, true)
 	code = t.countWhile(sorted, x, LessThan)
-	return code, func(code *Node) *Node {
-		begin := Mul(Iota(x.Graph(), shapes.Make(dtypes.Int32, batch, 1), 0), Scalar(x.Graph(), dtypes.Int32, n))
-		return take(Reshape(sorted, batch*n), Add(code, begin))
-	}
+	return code, func(code *Node) *Node { return take(Reshape(sorted, batch*n), Add(code, begins(x, n))) }
 }
 
 // countWhile counts, for each bound of [B, M], the leading entries s of a row of sorted, [B, N], with holds(s, bound), by binary search. holds must
@@ -262,11 +257,9 @@ func TieGroups(order []Ranked, visit func(begin, end int)) {
 // leaf's boundary matter, so each leaf has one run before and one after. Arrays are [B·leaves, 1] unless stated otherwise.
 type leafTies struct {
 	threads
-	centred *Node // p minus its mean, [B, padded] of float64.
-	// before is the number of pairs before the leaf with the q of its first pair, and sum the sum of their centred p, both float64.
-	before, sum *Node
-	// begins and ends mark the pairs with the q of the leaf's first and last pair, [B·leaves, leaf].
-	begins, ends *Node
+	centred      *Node // p minus its mean, [B, padded] of float64.
+	before, sum  *Node // The number of pairs before the leaf with the q of its first pair, and the sum of their centred p, both float64.
+	begins, ends *Node // Marks of the pairs with the q of the leaf's first and last pair, [B·leaves, leaf].
 	// behind is the number of leaves up to the last one that begins with the q of the leaf's last pair or a lower one, [B, leaves] of int32.
 	behind *Node
 }

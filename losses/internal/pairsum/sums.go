@@ -1,3 +1,9 @@
+// Package pairsum computes the sums over pairs of pairs that CoTAP consists of, exactly. Scores of patch pairs go in; sums over all pairs of lower or
+// higher target score come out, for each pair. There are three ways to the same sums: [BruteForce] and [Tree] in the graph, forward and backward, and
+// [Sweep] in plain Go.
+//
+// The tree consists of an order with a correction for ties across leaves (order.go), levels of nodes (level.go), and leaves in which all pairs are compared
+// (tree.go). The next ranking loss over all pairs takes its sums from here.
 package pairsum
 
 import (
@@ -9,14 +15,10 @@ import (
 
 // Sums are sums over pairs of pairs. The entries are in an order that the algorithm chooses, and all are float64.
 type Sums interface {
-	// Target returns q; valid marks entries that are not padding.
-	Target() (q, valid *Node)
-	// Forward returns Σ_{q_j < q_i} ℓ(p_i − p_j), 1/ψ_i, and the slope −τ²/2 Σ_{q_j < q_i} ℓ'(p_i − p_j).
-	Forward() (huber, same, slope *Node)
-	// Pull returns −τ²/2 Σ_{q_k > q_i} weight_k ℓ'(p_k − p_i).
-	Pull(weight *Node) *Node
-	// Restore puts entries into the order and shape of the inputs.
-	Restore(entries *Node) *Node
+	Target() (q, valid *Node)            // The target score q; valid marks entries that are not padding.
+	Forward() (huber, same, slope *Node) // Σ_{q_j < q_i} ℓ(p_i − p_j), 1/ψ_i, and the slope −τ²/2 Σ_{q_j < q_i} ℓ'(p_i − p_j).
+	Pull(weight *Node) *Node             // −τ²/2 Σ_{q_k > q_i} weight_k ℓ'(p_k − p_i).
+	Restore(entries *Node) *Node         // Puts entries into the order and shape of the inputs.
 }
 
 // allPairs compares every two pairs, a block of rows at a time, in the dtype of the scores: differences of scores are exact where they are small.
@@ -33,14 +35,9 @@ func (a allPairs) Target() (q, valid *Node) {
 }
 
 func (a allPairs) Forward() (huber, same, slope *Node) {
-	return a.sums(func(lower, notBelow *Node) *Node { return And(LogicalNot(lower), notBelow) })
-}
-
-// sums are the forward sums. counts selects the pairs to count, from the masks of q_j < q_i and of p_j ≥ p_i.
-func (a allPairs) sums(counts func(lower, notBelow *Node) *Node) (huber, counted, slope *Node) {
 	sums := a.blockwise(3, OnesLike(a.p), func(p, q, rowP, rowQ, ones *Node) []*Node {
 		lower := LessThan(q, rowQ)
-		return huberSums(Sub(p, rowP), lower, counts(lower, GreaterOrEqual(p, rowP)), ones, a.margin)
+		return huberSums(Sub(p, rowP), lower, And(LogicalNot(lower), GreaterOrEqual(p, rowP)), ones, a.margin)
 	})
 	return sums[0], sums[1], sums[2]
 }

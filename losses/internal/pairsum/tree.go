@@ -16,10 +16,8 @@ import (
 // its pairs the sums over the parts before the pair's own part. Leaves are short enough to compare all their pairs. In the backward pass, a node adds
 // the sums over the parts after.
 //
-// level.go describes a node's work.
-//
 // If equal q stand on both sides of a leaf's boundary, the tree counts those before as lower. Equal q stand by descending p, so all of these have p_j
-// ≥ p_i. The sums over them, which ties.go corrects, need no tree.
+// ≥ p_i. The sums over them, which [leafTies] corrects, need no tree.
 type pairTree struct {
 	order  pairOrder
 	margin float64
@@ -158,13 +156,11 @@ func newLeafPairs(o pairOrder, margin float64) leafPairs {
 	l := leafPairs{threads: o.threads, leaf: o.leaf, margin: margin}
 	// The padding of the last block has the highest q, so it is never a negative.
 	l.p, l.q = l.meet(p, -1), l.meet(q, 2)
-	all := func(value float64) *Node {
-		if dims := l.p.i.Shape().Dimensions; !l.threads {
-			return BroadcastToDims(Scalar(p.Graph(), p.DType(), value), dims...)
-		} else {
-			return BroadcastToDims(Scalar(p.Graph(), p.DType(), value), dims[0], l.leaf, l.leaf)
-		}
+	dims := l.p.i.Shape().Dimensions
+	if l.threads {
+		dims = []int{dims[0], l.leaf, l.leaf}
 	}
+	all := func(value float64) *Node { return BroadcastToDims(Scalar(p.Graph(), p.DType(), value), dims...) }
 	l.zero, l.margins, l.never = all(0), all(margin), all(math.Inf(-1))
 	return l
 }
@@ -277,17 +273,15 @@ func (l leafPairs) pair(x *Node, at int) *Node {
 
 // steps sums the terms of each pair of a block. On a GPU, all terms are along an axis.
 func (l leafPairs) steps(axis int, terms func(at int) []*Node) []*Node {
-	if l.threads {
-		sums := terms(0)
-		for i := range sums {
-			sums[i] = ReduceSum(sums[i], axis)
-		}
-		return sums
-	}
 	sums := terms(0)
-	for at := 1; at < l.blockSize(); at++ {
+	for at := 1; at < l.blockSize() && !bool(l.threads); at++ {
 		for i, term := range terms(at) {
 			sums[i] = Add(sums[i], term)
+		}
+	}
+	for i := range sums {
+		if l.threads {
+			sums[i] = ReduceSum(sums[i], axis)
 		}
 	}
 	return sums

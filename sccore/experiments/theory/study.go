@@ -73,10 +73,8 @@ var Study = study.Spec[Config, data]{
 		r := d.trained[c.Name()]
 		return []study.Number{{Row: r.Row, Column: r.Column}}
 	},
-	Steps: func(data, study.Cell[Config]) int { return 1 },
-	NewWorker: func(*run) (study.Worker[Config, data], error) {
-		return worker{}, nil
-	},
+	Steps:     func(data, study.Cell[Config]) int { return 1 },
+	NewWorker: func(*study.Run[Config, data]) (study.Worker[Config, data], error) { return worker{}, nil },
 	Folder: func(_ data, c study.Cell[Config]) string {
 		return filepath.Join("cells", filepath.FromSlash(c.Name())+"-"+c.Hash())
 	},
@@ -171,9 +169,6 @@ func open(o study.Options, dataset string, cells []study.Cell[Config]) (d data, 
 	return d, err
 }
 
-// run is a running cell.
-type run = study.Run[Config, data]
-
 // worker measures encoders. It compiles each architecture once.
 type worker map[string]*methods.FeatureExtractor
 
@@ -189,14 +184,12 @@ const tailsFile = "tails.csv"
 
 // The views that features are computed from.
 const (
-	// OwnViews are the views that the encoder was trained with.
-	OwnViews = "own"
-	// CommonViews are the views with all transformations, the same for every encoder.
-	CommonViews = "all"
+	OwnViews    = "own" // The views that the encoder was trained with.
+	CommonViews = "all" // The views with all transformations, the same for every encoder.
 )
 
 // Run records the quantities of one encoder, on the views that it was trained with and on the views with all transformations.
-func (w worker) Run(r *run) error {
+func (w worker) Run(r *study.Run[Config, data]) error {
 	trained, config := r.Data.trained[r.Cell.Name()], r.Cell.Config
 	if trained.Data != r.Data.Identity() {
 		return fmt.Errorf("the encoder was trained on other data than --data: %s", trained.Data)

@@ -44,9 +44,9 @@ func Available(dir string, keys ...string) (out []Status) {
 			out = append(out, s)
 		}
 	}
-	for _, c := range []*cifar{cifar10, cifar100} {
-		add(c.key, c.name, c.official, "images", func(s *Status) (err error) {
-			s.Folder, s.Count, err = c.find(dir, s.Split)
+	for _, c := range table.CIFAR {
+		add(c.Key, c.Name, c.Official, "images", func(s *Status) (err error) {
+			s.Folder, _, s.Count, err = c.find(dir, s.Split)
 			folder, split := s.Folder, s.Split
 			s.identity = func() (string, error) {
 				im, err := c.read(folder, split)
@@ -76,8 +76,8 @@ func Available(dir string, keys ...string) (out []Status) {
 		}
 		return err
 	})
-	for _, d := range layouts {
-		add(d.key, d.name, d.official, "images", func(s *Status) error {
+	for _, d := range table.Segmentation {
+		add(d.Key, d.Name, d.Official, "images", func(s *Status) error {
 			images, err := d.open(dir, s.Split)
 			if err == nil {
 				s.set(images.folder, images.Len(), images.Identity)
@@ -85,18 +85,17 @@ func Available(dir string, keys ...string) (out []Status) {
 			return err
 		})
 	}
-	add("coco", "COCO objects", cocoStuff.official, "images", func(s *Status) error { return s.cocoObjects(dir) })
+	add("coco", "COCO objects", layoutOf("coco").Official, "images", func(s *Status) error { return s.cocoObjects(dir) })
 	add("davis", "DAVIS", nil, "videos", func(s *Status) error {
 		videos, err := DAVIS(dir, s.Split)
 		if err == nil {
-			s.Name, s.Official = "DAVIS-"+videos.masks, davisOfficial[videos.masks][s.Split]
+			s.Name, s.Official = "DAVIS-"+videos.release, davisOfficial[videos.release][s.Split]
 			s.set(videos.folder, len(videos.All), videos.Identity)
 		}
 		return err
 	})
 	add("spair", "SPair-71k", map[Split]int{Train: 53_340, Test: 12_234}, "pairs", func(s *Status) error {
-		folder := filepath.Join(dir, "SPair-71k")
-		pairs, err := filesIn(filepath.Join(folder, "PairAnnotation", map[Split]string{Train: "trn", Test: "test"}[s.Split]), ".json")
+		folder, _, pairs, err := spairFiles(dir, s.Split)
 		if err == nil {
 			s.set(folder, len(pairs), fmt.Sprintf("SPair-71k %s: %d pairs", s.Split, len(pairs)))
 		}
@@ -109,17 +108,6 @@ func Available(dir string, keys ...string) (out []Status) {
 func (s *Status) set(folder string, count int, identity string) {
 	s.Folder, s.Count = folder, count
 	s.identity = func() (string, error) { return identity, nil }
-}
-
-func (c *cifar) find(dir string, split Split) (folder string, count int, err error) {
-	if folder, err = c.locate(dir); err != nil {
-		return "", 0, err
-	}
-	files, err := c.present(folder, split)
-	if err == nil {
-		count, err = c.count(folder, files)
-	}
-	return folder, count, err
 }
 
 // Identity returns the identity that run records hold. It reads the images of datasets that are held in memory.

@@ -18,43 +18,17 @@ const (
 	cifarPlane = cifarSize * cifarSize
 )
 
-// cifar is the official binary layout of CIFAR-10 or CIFAR-100 (https://www.cs.toronto.edu/~kriz/cifar.html).
+// cifar is the official binary layout of CIFAR-10 or CIFAR-100, an entry of table.yaml.
 type cifar struct {
-	key        string             // Name on the command line and of the surrounding folder.
-	name       string             // Name in print.
-	folder     string             // Folder in the official archive.
-	python     string             // Folder in the archive of the Python version.
-	files      map[Split][]string // The batches, in official order.
-	official   map[Split]int      // Number of images.
-	labelBytes int                // Bytes of labels before the pixels of a record; the last one counts.
-	namesFile  string             // File with the names of the classes, one per line.
-	classes    []string           // The names if that file is missing.
-}
-
-var cifar10 = &cifar{
-	key: "cifar10", name: "CIFAR-10", folder: "cifar-10-batches-bin", python: "cifar-10-batches-py",
-	files: map[Split][]string{
-		Train: {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
-		Test:  {"test_batch.bin"},
-	},
-	official:   map[Split]int{Train: 50000, Test: 10000},
-	labelBytes: 1,
-	namesFile:  "batches.meta.txt",
-	classes:    strings.Fields("airplane automobile bird cat deer dog frog horse ship truck"),
-}
-
-var cifar100 = &cifar{
-	key: "cifar100", name: "CIFAR-100", folder: "cifar-100-binary", python: "cifar-100-python",
-	files:      map[Split][]string{Train: {"train.bin"}, Test: {"test.bin"}},
-	official:   map[Split]int{Train: 50000, Test: 10000},
-	labelBytes: 2, // The coarse label, then the fine one.
-	namesFile:  "fine_label_names.txt",
-	classes: strings.Fields(`apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can
-		castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant flatfish forest
-		fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle mountain mouse
-		mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy porcupine possum rabbit raccoon ray
-		road rocket rose sea seal shark shrew skunk skyscraper snail snake spider squirrel streetcar sunflower sweet_pepper table tank
-		telephone television tiger tractor train trout tulip turtle wardrobe whale willow_tree wolf woman worm`),
+	Key        string             // Name on the command line and of the surrounding folder.
+	Name       string             // Name in print.
+	Folder     string             // Folder in the official archive.
+	Python     string             // Folder in the archive of the Python version.
+	Files      map[Split][]string // The batches, in official order.
+	Official   map[Split]int      // Number of images.
+	LabelBytes int                `yaml:"labels"` // Bytes of labels before the pixels of a record; the last one counts.
+	NamesFile  string             `yaml:"names"`  // File with the names of the classes, one per line.
+	Classes    []string           // The names if that file is missing.
 }
 
 // CIFAR10 reads a split of CIFAR-10 (Krizhevsky 2009) in its official binary version. dir is the folder of the batches,
@@ -63,134 +37,116 @@ var cifar100 = &cifar{
 // Batches may be short or missing as long as one exists; [Images.Identity] says which were read and how many images they hold. The error for
 // a missing dataset is an [fs.ErrNotExist]. Other errors name the file and, if there is one, the record: a file that does not hold whole
 // records, or a label out of range.
-func CIFAR10(dir string, split Split) (*Images, error) { return cifar10.read(dir, split) }
+func CIFAR10(dir string, split Split) (*Images, error) { return table.CIFAR[0].read(dir, split) }
 
 // CIFAR100 reads a split of CIFAR-100 (Krizhevsky 2009) in its official binary version, with the 100 fine labels. dir is the folder
 // cifar-100-binary or a data folder that holds it, directly or below cifar100. Otherwise it works as [CIFAR10] does.
-func CIFAR100(dir string, split Split) (*Images, error) { return cifar100.read(dir, split) }
+func CIFAR100(dir string, split Split) (*Images, error) { return table.CIFAR[1].read(dir, split) }
 
 func (c *cifar) read(dir string, split Split) (*Images, error) {
-	folder, err := c.locate(dir)
+	folder, files, total, err := c.find(dir, split)
 	if err != nil {
 		return nil, err
 	}
-	files, err := c.present(folder, split)
-	if err != nil {
-		return nil, err
-	}
-	im := &Images{Name: c.name, Height: cifarSize, Width: cifarSize}
+	im := &Images{Name: c.Name, Height: cifarSize, Width: cifarSize}
 	if im.Classes, err = c.classNames(folder); err != nil {
-		return nil, err
-	}
-	total, err := c.count(folder, files)
-	if err != nil {
 		return nil, err
 	}
 	im.Pixels = make([]uint8, 0, total*im.imageBytes())
 	im.Labels = make([]int32, 0, total)
-	for _, file := range files {
-		if err := c.readBatch(im, filepath.Join(folder, file)); err != nil {
+	for _, name := range files {
+		path := filepath.Join(folder, name)
+		file, err := os.Open(path)
+		if err != nil {
 			return nil, err
 		}
+		err = c.readRecords(im, bufio.NewReaderSize(file, 1<<20))
+		file.Close()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, reason(err))
+		}
 	}
-	im.Identify(fmt.Sprintf("%s %s (%s)", c.name, split, strings.Join(files, " ")))
+	im.Identify(fmt.Sprintf("%s %s (%s)", c.Name, split, strings.Join(files, " ")))
 	return im, nil
 }
 
-func (c *cifar) recordSize() int { return c.labelBytes + 3*cifarPlane }
+func (c *cifar) recordSize() int { return c.LabelBytes + 3*cifarPlane }
 
 // locate returns the folder of the batches at or below dir.
 func (c *cifar) locate(dir string) (string, error) {
-	if err := dataFolder(c.name, dir); err != nil {
+	if err := dataFolder(c.Name, dir); err != nil {
 		return "", err
 	}
-	for _, folder := range []string{dir, filepath.Join(dir, c.folder), filepath.Join(dir, c.key, c.folder)} {
-		for _, file := range slices.Concat(c.files[Train], c.files[Test]) {
+	for _, folder := range []string{dir, filepath.Join(dir, c.Folder), filepath.Join(dir, c.Key, c.Folder)} {
+		for _, file := range slices.Concat(c.Files[Train], c.Files[Test]) {
 			if exists(filepath.Join(folder, file)) {
 				return folder, nil
 			}
 		}
 	}
-	for _, folder := range []string{dir, filepath.Join(dir, c.python), filepath.Join(dir, c.key, c.python)} {
-		pickle := filepath.Join(folder, strings.TrimSuffix(c.files[Train][0], ".bin"))
+	for _, folder := range []string{dir, filepath.Join(dir, c.Python), filepath.Join(dir, c.Key, c.Python)} {
+		pickle := filepath.Join(folder, strings.TrimSuffix(c.Files[Train][0], ".bin"))
 		// CIFAR-100's file is called train, and a user's class folders may be too.
 		if info, err := os.Stat(pickle); err == nil && info.Mode().IsRegular() {
 			return "", fmt.Errorf("%s belongs to the Python version of %s, want the binary version (\"semcon data fetch %s --data %s\" downloads it)",
-				pickle, c.name, c.key, dir)
+				pickle, c.Name, c.Key, dir)
 		}
 	}
-	return "", missingf("no %s in %s: %s/%s does not exist (\"semcon data fetch %s --data %s\" downloads it)", c.name, dir, c.key, c.folder, c.key, dir)
+	return "", missingf("no %s in %s: %s/%s does not exist (\"semcon data fetch %s --data %s\" downloads it)", c.Name, dir, c.Key, c.Folder, c.Key, dir)
 }
 
-// present returns the names of the split's batches that exist in the folder. There is at least one.
-func (c *cifar) present(folder string, split Split) ([]string, error) {
-	if _, err := partOf(c.name, split, "", ""); err != nil {
-		return nil, err
+// find returns the folder, the names of the split's batches that exist, at least one, and the number of images in them, computed from the sizes of the files.
+func (c *cifar) find(dir string, split Split) (folder string, files []string, total int, err error) {
+	if folder, err = c.locate(dir); err == nil {
+		_, err = partOf(c.Name, split, "", "")
 	}
-	var files []string
-	for _, file := range c.files[split] {
-		if exists(filepath.Join(folder, file)) {
-			files = append(files, file)
+	if err != nil {
+		return folder, nil, 0, err
+	}
+	for _, name := range c.Files[split] {
+		path := filepath.Join(folder, name)
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			err = reason(err)
+		case !info.Mode().IsRegular():
+			err = errNotRegular
+		case info.Size() == 0:
+			err = errEmpty
+		case int(info.Size())%c.recordSize() != 0:
+			err = c.strayBytes(int(info.Size())%c.recordSize(), int(info.Size())/c.recordSize())
 		}
+		if err != nil {
+			return folder, nil, 0, fmt.Errorf("%s: %w", path, err)
+		}
+		files, total = append(files, name), total+int(info.Size())/c.recordSize()
 	}
 	if len(files) == 0 {
-		return nil, missingf("%s has no %s images: %s does not exist", c.name, split, filepath.Join(folder, c.files[split][0]))
+		return folder, nil, 0, missingf("%s has no %s images: %s does not exist", c.Name, split, filepath.Join(folder, c.Files[split][0]))
 	}
-	return files, nil
-}
-
-// count returns the number of images in the batches, computed from the sizes of the files.
-func (c *cifar) count(folder string, files []string) (total int, err error) {
-	for _, file := range files {
-		path := filepath.Join(folder, file)
-		info, err := os.Stat(path)
-		if err != nil {
-			return 0, fmt.Errorf("%s: %w", path, reason(err))
-		} else if !info.Mode().IsRegular() {
-			return 0, fmt.Errorf("%s: is not a regular file", path)
-		} else if info.Size() == 0 {
-			return 0, fmt.Errorf("%s: is empty", path)
-		}
-		whole, stray := int(info.Size())/c.recordSize(), int(info.Size())%c.recordSize()
-		if stray != 0 {
-			return 0, fmt.Errorf("%s: %w", path, c.strayBytes(stray, whole))
-		}
-		total += whole
-	}
-	return total, nil
+	return folder, files, total, nil
 }
 
 func (c *cifar) strayBytes(stray, whole int) error {
-	return fmt.Errorf("%d stray bytes after %d records of %d bytes: truncated, or not a %s file", stray, whole, c.recordSize(), c.name)
+	return fmt.Errorf("%d stray bytes after %d records of %d bytes: truncated, or not a %s file", stray, whole, c.recordSize(), c.Name)
 }
 
 // classNames reads the names beside the batches, or returns the official ones if that file is missing.
 func (c *cifar) classNames(folder string) ([]string, error) {
-	path := filepath.Join(folder, c.namesFile)
+	path := filepath.Join(folder, c.NamesFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return slices.Clone(c.classes), nil
+		return slices.Clone(c.Classes), nil
 	} else if err != nil {
 		return nil, err
 	}
 	names := strings.Fields(string(text))
-	if len(names) != len(c.classes) {
-		return nil, fmt.Errorf("%s: %d class names, want %d", path, len(names), len(c.classes))
+	if len(names) != len(c.Classes) {
+		return nil, fmt.Errorf("%s: %d class names, want %d", path, len(names), len(c.Classes))
 	}
 	return names, nil
-}
-
-// readBatch appends the images of one file.
-func (c *cifar) readBatch(im *Images, path string) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	if err := c.readRecords(im, bufio.NewReaderSize(file, 1<<20)); err != nil {
-		return fmt.Errorf("%s: %w", path, reason(err))
-	}
-	return nil
 }
 
 // readRecords appends the images of a stream of records.
@@ -206,12 +162,12 @@ func (c *cifar) readRecords(im *Images, r io.Reader) error {
 		case err != nil:
 			return err
 		}
-		label := int32(record[c.labelBytes-1])
-		if int(label) >= len(c.classes) {
-			return fmt.Errorf("record %d has label %d, want 0 to %d", i, label, len(c.classes)-1)
+		label := int32(record[c.LabelBytes-1])
+		if int(label) >= len(c.Classes) {
+			return fmt.Errorf("record %d has label %d, want 0 to %d", i, label, len(c.Classes)-1)
 		}
 		im.Labels = append(im.Labels, label)
-		planes := record[c.labelBytes:]
+		planes := record[c.LabelBytes:]
 		for p := range cifarPlane {
 			im.Pixels = append(im.Pixels, planes[p], planes[cifarPlane+p], planes[2*cifarPlane+p])
 		}

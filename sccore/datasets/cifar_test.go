@@ -15,8 +15,8 @@ import (
 func (c *cifar) records(n int) []byte {
 	var out []byte
 	for i := range n {
-		coarse := bytes.Repeat([]byte{77}, c.labelBytes-1)
-		out = append(append(out, coarse...), byte(i%len(c.classes)))
+		coarse := bytes.Repeat([]byte{77}, c.LabelBytes-1)
+		out = append(append(out, coarse...), byte(i%len(c.Classes)))
 		for channel := range 3 {
 			for p := range cifarPlane {
 				out = append(out, ramp(i, p, channel))
@@ -45,28 +45,28 @@ func write(t *testing.T, dir string, files map[string][]byte) {
 func TestCIFARReadsPlanesInOrder(t *testing.T) {
 	for _, c := range []*cifar{cifar10, cifar100} {
 		dir := t.TempDir()
-		write(t, dir, map[string][]byte{c.folder + "/" + c.files[Test][0]: c.records(12)})
+		write(t, dir, map[string][]byte{c.Folder + "/" + c.Files[Test][0]: c.records(12)})
 		im, err := c.read(dir, Test)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if im.Len() != 12 || im.Height != 32 || im.Width != 32 || im.Name != c.name {
-			t.Errorf("%s: %d images %d×%d of %q", c.name, im.Len(), im.Width, im.Height, im.Name)
+		if im.Len() != 12 || im.Height != 32 || im.Width != 32 || im.Name != c.Name {
+			t.Errorf("%s: %d images %d×%d of %q", c.Name, im.Len(), im.Width, im.Height, im.Name)
 		}
 		for i := range im.Len() {
-			if want := int32(i % len(c.classes)); im.Labels[i] != want {
-				t.Errorf("%s: image %d has label %d, want %d", c.name, i, im.Labels[i], want)
+			if want := int32(i % len(c.Classes)); im.Labels[i] != want {
+				t.Errorf("%s: image %d has label %d, want %d", c.Name, i, im.Labels[i], want)
 			}
 			for at, got := range im.At(i) {
 				if want := ramp(i, at/3, at%3); got != want {
-					t.Fatalf("%s: image %d: byte %d is %d, want %d", c.name, i, at, got, want)
+					t.Fatalf("%s: image %d: byte %d is %d, want %d", c.Name, i, at, got, want)
 				}
 			}
 		}
 		r, g, b, _ := im.Image(3).At(5, 2).RGBA()
 		p := 2*cifarSize + 5
 		if byte(r>>8) != ramp(3, p, 0) || byte(g>>8) != ramp(3, p, 1) || byte(b>>8) != ramp(3, p, 2) {
-			t.Errorf("%s: pixel (5, 2) of the drawn image 3 is %d %d %d", c.name, r>>8, g>>8, b>>8)
+			t.Errorf("%s: pixel (5, 2) of the drawn image 3 is %d %d %d", c.Name, r>>8, g>>8, b>>8)
 		}
 	}
 }
@@ -233,7 +233,7 @@ func FuzzCIFARRecords(f *testing.F) {
 			t.Errorf("%d bytes of pixels for %d images", len(im.Pixels), im.Len())
 		}
 		for _, label := range im.Labels {
-			if label < 0 || int(label) >= len(c.classes) {
+			if label < 0 || int(label) >= len(c.Classes) {
 				t.Errorf("label %d got through", label)
 			}
 		}

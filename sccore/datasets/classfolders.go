@@ -65,8 +65,8 @@ func readClasses(tree fs.FS, archive string, size int, broken Broken, workers in
 	if size < 1 {
 		return nil, fmt.Errorf("image size %d, want at least 1 pixel", size)
 	}
-	var found listing
-	if err := found.add(tree, "."); err != nil {
+	found, err := listImages(tree)
+	if err != nil {
 		return nil, err
 	}
 	root := ""
@@ -77,12 +77,12 @@ func readClasses(tree fs.FS, archive string, size int, broken Broken, workers in
 	if err != nil {
 		return nil, err
 	}
-	im := &Images{Height: size, Width: size, Classes: classes, Skipped: found.others}
-	im.Pixels = make([]uint8, len(found.images)*im.imageBytes())
-	faults := make([]error, len(found.images))
-	err = EachImage(context.Background(), len(found.images), workers, func(i int) error {
+	im := &Images{Height: size, Width: size, Classes: classes, Skipped: found.Skipped}
+	im.Pixels = make([]uint8, len(found.files)*im.imageBytes())
+	faults := make([]error, len(found.files))
+	err = EachImage(context.Background(), len(found.files), workers, func(i int) error {
 		faults[i] = panics.Catch(func() error {
-			content, err := readFile(tree, found.images[i])
+			content, err := readFile(tree, found.files[i])
 			if err != nil {
 				return err
 			}
@@ -91,7 +91,7 @@ func readClasses(tree fs.FS, archive string, size int, broken Broken, workers in
 			return err
 		})
 		if faults[i] != nil && broken == FailOnBroken {
-			return fmt.Errorf("%s: %w", found.images[i], faults[i])
+			return fmt.Errorf("%s: %w", found.files[i], faults[i])
 		}
 		return nil
 	})
@@ -99,7 +99,7 @@ func readClasses(tree fs.FS, archive string, size int, broken Broken, workers in
 		return nil, err
 	}
 	// Later images move up to close the gaps that skipped ones leave.
-	for i, name := range found.images {
+	for i, name := range found.files {
 		if faults[i] != nil {
 			im.Skipped = append(im.Skipped, Skipped{name, faults[i].Error()})
 			continue

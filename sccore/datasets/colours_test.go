@@ -13,7 +13,7 @@ import (
 
 func TestColours(t *testing.T) {
 	of := func(s *layout) *Segmentation {
-		return &Segmentation{Name: s.name, Classes: s.classes, colours: s.colours}
+		return &Segmentation{Name: s.Name, Classes: s.Classes, colours: s.Colours}
 	}
 	for name, c := range map[string]struct {
 		data  *Segmentation
@@ -38,9 +38,9 @@ func TestColours(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
-	for _, s := range layouts {
-		if len(s.colours) != len(s.classes) {
-			t.Errorf("%s: %d colours of %d classes", s.name, len(s.colours), len(s.classes))
+	for _, s := range table.Segmentation {
+		if len(s.Colours) != len(s.Classes) {
+			t.Errorf("%s: %d colours of %d classes", s.Name, len(s.Colours), len(s.Classes))
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestPacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, c := range picture.(*image.Paletted).Palette[:21] {
-		if want := (&Segmentation{Classes: voc.classes, colours: voc.colours}).Colours()[i]; color.RGBAModel.Convert(c) != want {
+		if want := (&Segmentation{Classes: voc.Classes, colours: voc.Colours}).Colours()[i]; color.RGBAModel.Convert(c) != want {
 			t.Errorf("class %d has colour %v in %s, want %v", i, c, masks[0], want)
 		}
 	}

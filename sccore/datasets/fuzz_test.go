@@ -57,7 +57,7 @@ func FuzzOrientation(f *testing.F) {
 
 // FuzzList reads any list of images, as ImageSets holds them: names that stay in the folder, or an error of one line.
 func FuzzList(f *testing.F) {
-	for _, list := range []string{"2007_000033\n2007_000042\n", "", "a b\r\nc", "../../etc/passwd", "a/b", ".", "\xff\xfe", "x\x00y", "a\u2028b"} {
+	for _, list := range []string{"2007_000033\n2007_000042\n", "", "a b\r\nc", "../../etc/passwd", "a/b", ".", "\xff\xfe", "x\x00y", "a\u2028b", "bear\nblackswan\r\n", "../../etc"} {
 		f.Add([]byte(list))
 	}
 	f.Fuzz(func(t *testing.T, list []byte) {

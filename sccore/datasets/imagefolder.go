@@ -4,8 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
-	"hash"
 	"hash/crc32"
 	"io/fs"
 	"os"
@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"unicode/utf8"
 )
 
 // ImageFolder is a folder of JPEG and PNG images of any size. Images are read from disk on demand.
@@ -29,8 +30,10 @@ type ImageFolder struct {
 
 	dir   string // Absolute.
 	tree  fs.FS
-	files []string
-	cache *Cache // Nil for none.
+	files []string // Sorted.
+	cache *Cache   // Nil for none.
+
+	digest fileDigest // Of all files.
 }
 
 // OpenImageFolder lists the images at any depth below dir, sorted by path. Both a flat folder and ImageNet's class folders work. It ignores
@@ -43,26 +46,126 @@ func OpenImageFolder(dir string) (*ImageFolder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("image folder %s: %w", dir, reason(err))
 	}
-	p := &ImageFolder{Name: filepath.Base(dir), dir: absolute, tree: os.DirFS(dir)}
-	var found listing
-	if err := found.add(p.tree, "."); err != nil {
+	p, err := listImages(os.DirFS(dir))
+	if err == nil && p.Len() == 0 {
+		return nil, fmt.Errorf("image folder %s: contains no .jpg, .jpeg or .png file", dir)
+	} else if err != nil {
 		return nil, fmt.Errorf("image folder %s: %w", dir, err)
 	}
-	if len(found.images) == 0 {
-		return nil, fmt.Errorf("image folder %s: contains no .jpg, .jpeg or .png file", dir)
-	}
-	p.files, p.Skipped = found.images, found.others
-	digest := sha256.New()
-	for i, file := range found.images {
-		fmt.Fprintf(digest, "%q %d\n", file, found.bytes[i])
-	}
-	p.identify(digest)
+	p.Name, p.dir = filepath.Base(dir), absolute
+	p.identify()
 	return p, nil
 }
 
-// identify sets the identity by a digest of the files' paths and sizes.
-func (p *ImageFolder) identify(digest hash.Hash) {
-	p.Identity = fmt.Sprintf("folder %s: %d files, sha256 of names and sizes %x", p.Name, p.Len(), digest.Sum(nil)[:8])
+// listImages lists the images of a folder or an archive.
+func listImages(tree fs.FS) (*ImageFolder, error) {
+	p := &ImageFolder{tree: tree, digest: newFileDigest()}
+	return p, p.add(".")
+}
+
+// add lists a folder and its subfolders. It follows symbolic links, and skips what it cannot use: broken links, links back to a folder above, pipes,
+// folders without permission.
+func (p *ImageFolder) add(folder string, above ...fs.FileInfo) error {
+	itself, err := fs.Stat(p.tree, folder)
+	if err != nil {
+		return fmt.Errorf("%s: %w", folder, reason(err))
+	}
+	entries, err := fs.ReadDir(p.tree, folder)
+	if err != nil {
+		return fmt.Errorf("%s: %w", folder, reason(err))
+	}
+	above = append(above[:len(above):len(above)], itself)
+	for _, entry := range entries {
+		name := path.Join(folder, entry.Name())
+		if strings.HasPrefix(entry.Name(), ".") || entry.Name() == "__MACOSX" {
+			continue
+		}
+		skip := func(why string) { p.Skipped = append(p.Skipped, Skipped{strings.ToValidUTF8(name, "\uFFFD"), why}) }
+		info, err := fs.Stat(p.tree, name)
+		switch {
+		case !utf8.ValidString(name):
+			skip("its name is not UTF-8")
+		case err != nil:
+			skip(reason(err).Error())
+		case info.IsDir() && slices.ContainsFunc(above, func(other fs.FileInfo) bool { return os.SameFile(info, other) }):
+			skip("links back to a folder above it")
+		case info.IsDir() && len(above) > maxFolderDepth:
+			skip(fmt.Sprintf("is more than %d folders deep", maxFolderDepth))
+		case info.IsDir():
+			if err := p.add(name, above...); errors.Is(err, fs.ErrPermission) {
+				skip(errors.Unwrap(err).Error())
+			} else if err != nil {
+				return err
+			}
+		case !info.Mode().IsRegular():
+			skip(errNotRegular.Error())
+		case isImageName(name):
+			p.files = append(p.files, name)
+			p.digest.add(name, info.Size())
+		default:
+			p.Skipped = append(p.Skipped, Skipped{name, notImage})
+		}
+	}
+	return nil
+}
+
+// classOfFile is the class of an image: the folder of the first level that it lies in, as in torchvision's ImageFolder; "." for none.
+func classOfFile(name string) string {
+	class, _, below := strings.Cut(name, "/")
+	if !below {
+		return "."
+	}
+	return class
+}
+
+// root returns the one folder that holds everything in an archive of a name, as archivers add it, with a slash at the end; "" for none. It is called like the
+// archive or like a split. Another one is a class.
+func (p *ImageFolder) root(archive string) string {
+	if len(p.files) == 0 {
+		return ""
+	}
+	root := classOfFile(p.files[0]) + "/"
+	if !slices.Contains(append(splitNames, strings.TrimSuffix(archive, path.Ext(archive))), strings.TrimSuffix(root, "/")) {
+		return ""
+	}
+	for _, name := range p.files {
+		if below, ok := strings.CutPrefix(name, root); !ok || classOfFile(below) == "." {
+			return ""
+		}
+	}
+	return root
+}
+
+// splitNames are the names of folders that hold class folders.
+var splitNames = []string{"train", "test", "val"}
+
+// classes returns the sorted names of the class folders that hold images, below a root of [ImageFolder.root].
+func (p *ImageFolder) classes(root string) (names []string, err error) {
+	splits := 0
+	for _, name := range p.files {
+		class := classOfFile(strings.TrimPrefix(name, root))
+		if class == "." {
+			return nil, fmt.Errorf("%s: lies outside the class folders", name)
+		}
+		if at, known := slices.BinarySearch(names, class); !known {
+			names = slices.Insert(names, at, class)
+			if slices.Contains(splitNames, class) {
+				splits++
+			}
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return nil, errors.New("no class folder contains a .jpg, .jpeg or .png file")
+	case splits == len(names):
+		return nil, fmt.Errorf("%s: is a split and not a class", strings.Join(names, " and "))
+	}
+	return names, nil
+}
+
+// identify sets the identity by the digest of the files' paths and sizes.
+func (p *ImageFolder) identify() {
+	p.Identity = fmt.Sprintf("folder %s: %d files, sha256 of names and sizes %s", p.Name, p.Len(), p.digest)
 }
 
 // Len returns the number of images.
@@ -114,7 +217,7 @@ func (p *ImageFolder) Content(ctx context.Context) (string, error) {
 // Labels returns the label of each image and the names of the classes. As in torchvision's ImageFolder, the class of an image is the folder of
 // the first level, and classes are sorted by name. An image outside the class folders is an error.
 func (p *ImageFolder) Labels() (labels []int32, names []string, err error) {
-	if names, err = (&listing{images: p.files}).classes(""); err != nil {
+	if names, err = p.classes(""); err != nil {
 		return nil, nil, fmt.Errorf("image folder %s: %w", p.Name, err)
 	}
 	labels, err = p.LabelsOf(names)

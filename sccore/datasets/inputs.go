@@ -3,7 +3,6 @@ package datasets
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -110,17 +109,16 @@ func OpenImages(inputs ...string) (*ImageFolder, error) {
 			folder = filepath.Dir(folder)
 		}
 	}
-	p := &ImageFolder{Name: filepath.Base(folder), Skipped: skipped, dir: folder, tree: os.DirFS(folder)}
-	digest := sha256.New()
+	p := &ImageFolder{Name: filepath.Base(folder), Skipped: skipped, dir: folder, tree: os.DirFS(folder), digest: newFileDigest()}
 	for _, file := range paths {
 		name, err := filepath.Rel(folder, file)
 		if err != nil {
 			return nil, err
 		}
 		p.files = append(p.files, filepath.ToSlash(name))
-		fmt.Fprintf(digest, "%q %d\n", filepath.ToSlash(name), sizes[file])
+		p.digest.add(name, sizes[file])
 	}
-	p.identify(digest)
+	p.identify()
 	return p, nil
 }
 

@@ -26,11 +26,10 @@ func VOCObjects(dir string) (name string, images []BoxedImage, err error) {
 	if err := dataFolder("PASCAL VOC", dir); err != nil {
 		return "", nil, err
 	}
-	s := &layout{name: "PASCAL VOC"}
 	folders, trainval := []string{"VOC2007", "VOCdevkit/VOC2007", "VOC2012", "VOCdevkit/VOC2012", "voc2012", "."}, "ImageSets/Main/trainval.txt"
-	folder, err := s.locate(dir, folders, "JPEGImages", "Annotations", trainval)
+	folder, err := locate("PASCAL VOC", dir, folders, "JPEGImages", "Annotations", trainval)
 	if err != nil {
-		if part, partErr := s.locate(dir, folders, "JPEGImages"); partErr == nil {
+		if part, partErr := locate("PASCAL VOC", dir, folders, "JPEGImages"); partErr == nil {
 			lacks := "Annotations, the boxes of its objects"
 			if exists(filepath.Join(part, "Annotations")) {
 				lacks = trainval + ", the list of its images"
@@ -109,27 +108,14 @@ type KeypointPair struct {
 
 // SPair lists the pairs of a split of SPair-71k (Min et al. 2019) in its official layout: SPair-71k below dir, or dir itself, with JPEGImages/CATEGORY and
 // PairAnnotation/trn or PairAnnotation/test. The error names the file.
-func SPair(dir string, split Split) ([]KeypointPair, error) {
-	if err := dataFolder("SPair-71k", dir); err != nil {
-		return nil, err
-	}
-	name, err := partOf("SPair-71k", split, "trn", "test")
+func SPair(dir string, split Split) (all []KeypointPair, err error) {
+	folder, pairs, files, err := spairFiles(dir, split)
 	if err != nil {
 		return nil, err
-	}
-	folder := filepath.Join(dir, "SPair-71k")
-	if !exists(folder) {
-		folder = dir
-	}
-	pairs := filepath.Join(folder, "PairAnnotation", name)
-	files, err := filesIn(pairs, ".json")
-	if err != nil {
-		return nil, fmt.Errorf("no SPair-71k in %s: %w", dir, err)
 	}
 	if len(files) == 0 {
 		return nil, fmt.Errorf("%s: has no pairs", pairs)
 	}
-	var all []KeypointPair
 	for _, file := range files {
 		pair, err := loadPath(filepath.Join(pairs, file+".json"), func(content []byte) (KeypointPair, error) { return readPair(content, folder, file) })
 		if err != nil {
@@ -138,6 +124,21 @@ func SPair(dir string, split Split) ([]KeypointPair, error) {
 		all = append(all, pair)
 	}
 	return all, nil
+}
+
+// spairFiles returns the folder of SPair-71k, that of a split's pairs in it, and the names of the pairs.
+func spairFiles(dir string, split Split) (folder, pairs string, files []string, err error) {
+	if err := dataFolder("SPair-71k", dir); err != nil {
+		return "", "", nil, err
+	}
+	name, err := partOf("SPair-71k", split, "trn", "test")
+	if err != nil {
+		return "", "", nil, err
+	}
+	name = filepath.Join("PairAnnotation", name)
+	folder, err = locate("SPair-71k", dir, []string{"SPair-71k", "."}, name)
+	pairs = filepath.Join(folder, name)
+	return folder, pairs, namesIn(pairs, ".json", false), err
 }
 
 func readPair(content []byte, folder, name string) (KeypointPair, error) {

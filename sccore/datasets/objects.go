@@ -1,7 +1,6 @@
 package datasets
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -86,14 +85,6 @@ func (o *ObjectImages) Annotated() *ObjectImages {
 		}
 	}
 	return o.Pick(places)
-}
-
-// Classes returns the names of the categories.
-func (in *Instances) Classes() (names []string) {
-	for _, category := range in.Categories {
-		names = append(names, category.Name)
-	}
-	return names
 }
 
 // NewInstances makes annotations that are in no file. Those that cannot be used are skipped as by [ReadInstances].
@@ -189,7 +180,7 @@ func openCOCOObjects(annotations, images string, panoptic bool) (*ObjectImages, 
 		return nil, fmt.Errorf("%s: the id %.80q is not a number of at least 0, as files of results need it", annotations, truth.textOf[0])
 	}
 	truth.RequireMasks()
-	digest := sha256.New()
+	digest := newFileDigest()
 	file, err := os.Open(annotations)
 	if err != nil {
 		return nil, err
@@ -210,10 +201,10 @@ func openCOCOObjects(annotations, images string, panoptic bool) (*ObjectImages, 
 		} else if err != nil {
 			return nil, fmt.Errorf("%s: image %d: %v", annotations, image.ID, err)
 		}
-		fmt.Fprintf(digest, "%q %d\n", image.FileName, info.Size())
+		digest.add(image.FileName, info.Size())
 	}
-	identity := fmt.Sprintf("COCO %s: %d images, %d categories, %s, sha256 of annotations, names and sizes %x",
-		filepath.Base(images), len(truth.Images), len(truth.Categories), kind, digest.Sum(nil)[:8])
+	identity := fmt.Sprintf("COCO %s: %d images, %d categories, %s, sha256 of annotations, names and sizes %s",
+		filepath.Base(images), len(truth.Images), len(truth.Categories), kind, digest)
 	return NewObjectImages("COCO", identity, truth, func(i int) (*SegmentedImage, error) {
 		return readStored(filepath.Join(images, truth.Images[i].FileName))
 	}), nil

@@ -44,7 +44,7 @@ func TestCOCOObjectsOfInstances(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Len() != 3 || o.Image(1).ID != 3 || len(o.Annotations(0)) != 1 || len(o.Annotations(1)) != 1 || len(o.Annotations(2)) != 0 || !slices.Equal(o.Truth.Classes(), []string{"cat", "brush"}) {
+	if o.Len() != 3 || o.Image(1).ID != 3 || len(o.Annotations(0)) != 1 || len(o.Annotations(1)) != 1 || len(o.Annotations(2)) != 0 || !slices.Equal(classesOf(o.Truth), []string{"cat", "brush"}) {
 		t.Errorf("%+v", o.Truth)
 	}
 	file := filepath.Join(dir, "coco/annotations/instances_val2017.json")
@@ -115,7 +115,7 @@ func TestCOCOObjectsOfPanoptic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(o.Truth.Classes(), []string{"person", "dog"}) || len(o.Truth.Annotations) != 2 {
+	if !slices.Equal(classesOf(o.Truth), []string{"person", "dog"}) || len(o.Truth.Annotations) != 2 {
 		t.Fatalf("%+v", o.Truth)
 	}
 	for i, want := range []struct {

@@ -133,7 +133,7 @@ func (s *AnnotatedScenes) otherSize(size int) error {
 func (s *Segmentation) Colours() color.Palette {
 	colours := s.colours
 	if colours == nil {
-		colours = vocColours(0, len(s.Classes))
+		colours = vocColours(len(s.Classes))
 	}
 	palette := Palette(colours)
 	palette[Ignore] = color.RGBA{224, 224, 192, 255}
@@ -154,13 +154,13 @@ func (s *Segmentation) Draw(mask []uint8, height, width int) *image.Paletted {
 	return &image.Paletted{Pix: mask[:height*width], Stride: width, Rect: image.Rect(0, 0, width, height), Palette: s.Colours()}
 }
 
-// vocColours returns VOC's colours of numbers, 0xRRGGBB. The bits of a number, from the lowest, go to red, green and blue in turn, and fill each from its
+// vocColours returns VOC's colours of numbers from 0, 0xRRGGBB. The bits of a number, from the lowest, go to red, green and blue in turn, and fill each from its
 // highest bit.
-func vocColours(first, count int) []uint32 {
+func vocColours(count int) []uint32 {
 	colours := make([]uint32, count)
 	for i := range colours {
 		for bit := range 8 {
-			colours[i] |= uint32((first+i)>>bit&1) << (7 - bit/3 + 8*(2-bit%3))
+			colours[i] |= uint32(i>>bit&1) << (7 - bit/3 + 8*(2-bit%3))
 		}
 	}
 	return colours

@@ -104,23 +104,19 @@ func tiffOrientation(tiff []byte) orientation {
 // transposes reports whether the orientation swaps width and height.
 func (o orientation) transposes() bool { return o >= 5 }
 
+// The orientations, as bits, in which rows and columns of the stored image count from its end.
+const fromRight, fromBottom = 1<<2 | 1<<3 | 1<<7 | 1<<8, 1<<3 | 1<<4 | 1<<6 | 1<<7
+
 // stored returns where the upright pixel (x, y) lies in the stored image of the given width and height.
 func (o orientation) stored(x, y, width, height int) (int, int) {
-	switch o {
-	case 2:
-		return width - 1 - x, y
-	case 3:
-		return width - 1 - x, height - 1 - y
-	case 4:
-		return x, height - 1 - y
-	case 5:
-		return y, x
-	case 6:
-		return y, height - 1 - x
-	case 7:
-		return width - 1 - y, height - 1 - x
-	case 8:
-		return width - 1 - y, x
+	if o.transposes() {
+		x, y = y, x
+	}
+	if fromRight>>o&1 == 1 {
+		x = width - 1 - x
+	}
+	if fromBottom>>o&1 == 1 {
+		y = height - 1 - y
 	}
 	return x, y
 }

@@ -50,7 +50,7 @@ func resizedSide(p datasets.Preprocessing, size int) int {
 func timmConfig(v encoder.ViT, p datasets.Preprocessing, size int) map[string]any {
 	arguments := map[string]any{}
 	for _, a := range timmArguments(v) {
-		if !a.code {
+		if _, isCode := a.value.(code); !isCode {
 			arguments[a.name] = a.value
 		}
 	}
@@ -157,8 +157,10 @@ func timmArchitecture(v encoder.ViT) string {
 type argument struct {
 	name  string
 	value any
-	code  bool // The value is Python, which a config.json cannot hold.
 }
+
+// code is a value in Python, which a config.json cannot hold.
+type code string
 
 // python is the argument in a call.
 func (a argument) python() string {
@@ -168,76 +170,61 @@ func (a argument) python() string {
 	case bool:
 		return a.name + map[bool]string{true: "=True", false: "=False"}[value]
 	case string:
-		if !a.code {
-			return fmt.Sprintf("%s=%q", a.name, value)
-		}
+		return fmt.Sprintf("%s=%q", a.name, value)
 	}
 	return fmt.Sprintf("%s=%v", a.name, a.value)
 }
 
 // timmArguments are the arguments of timm's VisionTransformer or, with RoPE, Eva that make it v.
 func timmArguments(v encoder.ViT) (all []argument) {
-	add := func(name string, value any) { all = append(all, argument{name: name, value: value}) }
-	code := func(name, value string) { all = append(all, argument{name, value, true}) }
-	rotated, registers := v.RoPE.Base > 0, map[bool]string{true: "num_reg_tokens", false: "reg_tokens"}[v.RoPE.Base > 0]
-	if !rotated {
-		add("img_size", v.PatchSize*v.GridSize)
-	}
-	add("patch_size", v.PatchSize)
-	add("embed_dim", v.Dim)
-	add("depth", v.Depth)
-	add("num_heads", v.NumHeads)
-	if generation(v) > 1 || hidden(v) != 4*v.Dim {
-		width := hidden(v)
-		if v.SwiGLU && !rotated {
-			width *= 2 // timm counts both halves.
+	rotated, later, gated, biased, epsilon := v.RoPE.Base > 0, generation(v) > 1, v.SwiGLU, v.Bias != encoder.NoBias, cmp.Or(v.Epsilon, 1e-6)
+	registers := map[bool]string{true: "num_reg_tokens", false: "reg_tokens"}[rotated]
+	for _, row := range []struct {
+		given bool
+		argument
+	}{
+		{!rotated, argument{"img_size", v.PatchSize * v.GridSize}},
+		{true, argument{"patch_size", v.PatchSize}},
+		{true, argument{"embed_dim", v.Dim}},
+		{true, argument{"depth", v.Depth}},
+		{true, argument{"num_heads", v.NumHeads}},
+		{later || hidden(v) != 4*v.Dim, argument{"mlp_ratio", timmRatio(v)}},
+		{v.LayerScale, argument{"init_values", 1e-5}},
+		{later && !v.LayerScale, argument{"init_values", nil}},
+		{later, argument{registers, v.Registers}},
+		{rotated || !biased, argument{"qkv_bias", biased}},
+		{v.QKNorm, argument{"qk_norm", true}},
+		{rotated, argument{"use_abs_pos_emb", false}},
+		{rotated, argument{"use_rot_pos_emb", true}},
+		{rotated, argument{"rope_type", "dinov3"}},
+		{rotated, argument{"rope_temperature", v.RoPE.Base}},
+		{rotated, argument{"rope_rotate_half", true}},
+		{rotated, argument{"global_pool", "token"}},
+		{rotated && gated, argument{"swiglu_mlp", true}},
+		{rotated && gated, argument{"swiglu_align_to", 1}},
+		{!rotated && v.Registers > 0, argument{"no_embed_class", true}},
+		{!rotated && gated, argument{"mlp_layer", code("timm.layers.SwiGLUPacked")}},
+		{!rotated && gated, argument{"act_layer", code("torch.nn.SiLU")}},
+		{rotated || epsilon != 1e-6, argument{"norm_layer", code(fmt.Sprintf("functools.partial(torch.nn.LayerNorm, eps=%g)", epsilon))}},
+	} {
+		if row.given {
+			all = append(all, row.argument)
 		}
-		ratio := float64(width) / float64(v.Dim)
-		if int(float64(v.Dim)*ratio) != width {
-			ratio = (float64(width) + 0.5) / float64(v.Dim) // timm rounds the product down.
-		}
-		add("mlp_ratio", ratio)
-	}
-	if v.LayerScale {
-		add("init_values", 1e-5)
-	} else if generation(v) > 1 {
-		add("init_values", nil)
-	}
-	if generation(v) > 1 {
-		add(registers, v.Registers)
-	}
-	if v.Bias == encoder.NoBias {
-		add("qkv_bias", false)
-	}
-	if v.QKNorm {
-		add("qk_norm", true)
-	}
-	switch {
-	case rotated:
-		if v.Bias != encoder.NoBias {
-			add("qkv_bias", true)
-		}
-		add("use_abs_pos_emb", false)
-		add("use_rot_pos_emb", true)
-		add("rope_type", "dinov3")
-		add("rope_temperature", v.RoPE.Base)
-		add("rope_rotate_half", true)
-		add("global_pool", "token")
-		if v.SwiGLU {
-			add("swiglu_mlp", true)
-			add("swiglu_align_to", 1)
-		}
-	case v.Registers > 0:
-		add("no_embed_class", true)
-	}
-	if v.SwiGLU && !rotated {
-		code("mlp_layer", "timm.layers.SwiGLUPacked")
-		code("act_layer", "torch.nn.SiLU")
-	}
-	if epsilon := cmp.Or(v.Epsilon, 1e-6); epsilon != 1e-6 || rotated {
-		code("norm_layer", fmt.Sprintf("functools.partial(torch.nn.LayerNorm, eps=%g)", epsilon))
 	}
 	return all
+}
+
+// timmRatio is timm's mlp_ratio.
+func timmRatio(v encoder.ViT) float64 {
+	width := hidden(v)
+	if v.SwiGLU && v.RoPE.Base == 0 {
+		width *= 2 // timm counts both halves.
+	}
+	ratio := float64(width) / float64(v.Dim)
+	if int(float64(v.Dim)*ratio) != width {
+		ratio = (float64(width) + 0.5) / float64(v.Dim) // timm rounds the product down.
+	}
+	return ratio
 }
 
 // hidden is the width of the hidden layer of the MLP.
@@ -255,4 +242,130 @@ func mlpRatio(v encoder.ViT) (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("the %s of transformers has no MLP of width %d for tokens of width %d", Transformers.code(v), hidden(v), v.Dim)
+}
+
+// Card is the model card of exported weights: what a reader needs who finds the file alone.
+type Card struct {
+	ViT           encoder.ViT
+	Preprocessing datasets.Preprocessing // What the transformer expects.
+	Size          int                    // Side of a crop in pixels.
+	Naming        Naming                 // Whose names the file has; timm's if empty.
+	Head          bool                   // The file also holds a projection head.
+	Facts         []Fact                 // Where the weights come from: settings, data, records.
+}
+
+// usualSize is the side in pixels of the crops that programs take where nothing else is said.
+const usualSize = 224
+
+// Fact is a line of a card. A text that is JSON or has several lines becomes a block.
+type Fact struct{ Name, Text string }
+
+// CardPath returns where the card of a file of weights lies: FILE.md beside FILE.safetensors, or README.md in a folder.
+func CardPath(weightsFile string) string {
+	if extension := filepath.Ext(weightsFile); extension != "" {
+		return strings.TrimSuffix(weightsFile, extension) + ".md"
+	}
+	return filepath.Join(weightsFile, "README.md")
+}
+
+// Write writes the card beside a file of weights, atomically.
+func (c Card) Write(weightsFile string) error {
+	return atomicfile.WriteBytes(CardPath(weightsFile), []byte(c.markdown(filepath.Base(weightsFile))))
+}
+
+func (c Card) markdown(file string) string {
+	var text strings.Builder
+	v := c.ViT
+	fmt.Fprintf(&text, "# %s\n\nA vision transformer (%s): patches of %d pixels, width %d, %d blocks, %d heads, %s.\n",
+		file, v.Name, v.PatchSize, v.Dim, v.Depth, v.NumHeads, strings.Join(parts(v), ", "))
+	if v.Prototypes > 0 {
+		block := "Its last block"
+		if v.BlocksAfterFilter > 0 {
+			block = fmt.Sprintf("Block %d", v.Depth-v.BlocksAfterFilter)
+		}
+		fmt.Fprintf(&text, "%s has the Object-Aware Filter with %d prototypes.\n", block, v.Prototypes)
+		if v.Filter == encoder.ResidualBlock {
+			text.WriteString("A residual block with as many parameters stands in its place.\n")
+		}
+	}
+	fmt.Fprintf(&text, "\nImages: %s.", c.Preprocessing.Describe(c.Size))
+	if c.Size != usualSize {
+		fmt.Fprintf(&text, " The encoder was trained and measured at this size. "+
+			"The tools of semcon and the code below take crops of %d px by default.", usualSize)
+	}
+	text.WriteString("\n")
+	fmt.Fprintf(&text, "\nIn Go:\n\n```go\nvit, err := semcon.Open(%q)       // github.com/semcon/semcon\n"+
+		"features, err := vit.Features(img) // Any image.Image.\n"+
+		"fmt.Println(len(features.Class), features.Rows, features.Columns, len(features.Patch(0, 0)))\n```\n", file)
+	text.WriteString(c.python(file))
+	for _, fact := range c.Facts {
+		if strings.ContainsAny(fact.Text, "\n{") {
+			fmt.Fprintf(&text, "\n%s:\n\n```\n%s\n```\n", fact.Name, strings.Trim(fact.Text, "\n"))
+		} else {
+			fmt.Fprintf(&text, "\n%s: %s\n", fact.Name, fact.Text)
+		}
+	}
+	return text.String()
+}
+
+// parts names the parts of a transformer that its sizes do not say.
+func parts(v encoder.ViT) (all []string) {
+	if v.GridSize > 0 {
+		all = append(all, fmt.Sprintf("positions of a grid of %[1]d×%[1]d, resized as in %[2]s", v.GridSize, v.Positions))
+	}
+	if v.RoPE.Base > 0 {
+		all = append(all, fmt.Sprintf("RoPE with base %g", v.RoPE.Base))
+		if v.RoPE.BF16 {
+			all = append(all, "its periods rounded to bfloat16")
+		}
+	}
+	if v.Registers > 0 {
+		all = append(all, fmt.Sprintf("%d registers", v.Registers))
+	}
+	if v.SwiGLU {
+		all = append(all, "SwiGLU")
+	}
+	return all
+}
+
+// python says how to load the file in Python with the library that has its names.
+func (c Card) python(file string) string {
+	v := c.ViT
+	load := fmt.Sprintf("model.load_state_dict(safetensors.torch.load_file(%q)", file)
+	block := func(with, code string) string {
+		return fmt.Sprintf("\nIn Python with %s:\n\n```python\n%s\n```\n", with, code)
+	}
+	switch c.Naming {
+	case Official:
+		with := fmt.Sprintf("the official code of DINO, version %d", generation(v))
+		return block(with, "import safetensors.torch\n"+load+")  # model has this size, without its weights")
+	case Transformers:
+		class := transformersConfig(v)["architectures"].([]string)[0]
+		more := map[bool]string{true: ", add_pooling_layer=False"}[class == "ViTModel"]
+		return block("transformers, from this folder", "import transformers\nmodel = transformers."+class+`.from_pretrained("."`+more+").eval()")
+	}
+	class, modules := "VisionTransformer", "safetensors.torch, timm"
+	if v.RoPE.Base > 0 {
+		class = "Eva"
+	}
+	var arguments []string
+	for _, a := range timmArguments(v) {
+		arguments = append(arguments, a.python())
+		if _, isCode := a.value.(code); isCode {
+			modules = "functools, safetensors.torch, timm, torch"
+		}
+	}
+	end := ")"
+	switch err := Timm.Fits(v); {
+	case v.Prototypes > 0:
+		end = ", strict=False)  # timm has no filter and leaves it out: other features"
+	case v.RoPE.BF16:
+		end = ")  # timm does not round periods to bfloat16: other features"
+	case err != nil:
+		end = ", strict=False)  # " + err.Error()
+	case c.Head:
+		end = ", strict=False)  # without the projection head"
+	}
+	return block("timm", fmt.Sprintf("import %s\nmodel = timm.models.%s(%s, num_classes=0, dynamic_img_size=True).eval()\n%s%s",
+		modules, class, strings.Join(arguments, ", "), load, end))
 }

@@ -32,13 +32,12 @@ type Data struct {
 	// TeacherLabels are those that correspondences from labels are made of, such as wrong ones; nil for Labels.
 	TeacherLabels func(image int32, labels []uint8, size int) error
 
-	Workers int             // Images decoded in parallel; 0 for one per processor. It changes nothing else.
-	Broken  datasets.Broken // What to do about an image that cannot be read.
+	Workers int // Images decoded in parallel; 0 for one per processor. It changes nothing else.
 }
 
 // Loader reads batches of a run without positives. imageSize is the height and width in pixels of the canvas of an image.
 func (d Data) Loader(seed uint64, batch, imageSize int) datasets.Loader {
-	return datasets.Loader{Objects: d.Objects, Scenes: d.Scenes, BatchSize: batch, ImageSize: imageSize, Seed: seed, Workers: d.Workers, Broken: d.Broken}
+	return datasets.Loader{Objects: d.Objects, Scenes: d.Scenes, BatchSize: batch, ImageSize: imageSize, Seed: seed, Workers: d.Workers}
 }
 
 // Trainer trains an encoder with the paper's method. One compiled step serves any number of runs. A run depends on its configuration, data and seed

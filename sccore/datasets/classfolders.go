@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"compress/bzip2"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -16,7 +17,7 @@ import (
 	"github.com/semcon/semcon/internal/panics"
 )
 
-// FindClassFolders reports whether dir holds labelled images in the layout of [ReadFolder] or [ReadZip]: the folders train and test, or
+// FindClassFolders reports whether dir holds labelled images in the layout of [ReadFolder]: the folders train and test, or
 // the archives train.zip and test.zip. ext is what follows the split's name: "" or ".zip".
 func FindClassFolders(dir string) (ext string, ok bool) {
 	for _, ext := range []string{"", ".zip"} {
@@ -33,35 +34,36 @@ func FindClassFolders(dir string) (ext string, ok bool) {
 	return "", false
 }
 
-// Broken says what a reader does with an image file that it cannot read.
-type Broken int
-
-const (
-	FailOnBroken Broken = iota // The reader stops with an error that names the file.
-	SkipBroken                 // The file is left out and listed in [Images.Skipped].
-)
-
-// ReadFolder reads class folders of JPEG and PNG images. The class of an image is the folder of the first level below dir, as in torchvision's
-// ImageFolder. Classes are sorted by name and images by path. Each image becomes size×size pixels: the largest central square, turned upright by its EXIF
-// orientation, and resampled bicubically unless it already has that size.
+// ReadFolder reads class folders of JPEG and PNG images, from disk or from an archive whose name ends with .zip, where one folder may hold all of them. The class
+// of an image is the folder of the first level, as in torchvision's ImageFolder. Classes are sorted by name and images by path. Each image becomes size×size pixels:
+// the largest central square, turned upright by its EXIF orientation, and resampled bicubically unless it already has that size.
 //
-// ReadFolder ignores hidden files and lists other files that are not images in [Images.Skipped]. Its error is one line that names the file
-// or folder: no images, an image outside the class folders, or an unreadable image (see [Broken]).
-func ReadFolder(dir string, size int, broken Broken) (*Images, error) {
-	if err := checkFolder("image folder", dir); err != nil {
-		return nil, err
+// It ignores hidden files, and lists other files that are not images and images that cannot be read in [Images.Skipped]. It writes nothing to disk: the names in an
+// archive only sort and label the images. Its error is one line that names the file or folder: no images, or an image outside the class folders.
+func ReadFolder(path string, size int) (im *Images, err error) {
+	kind, read := "image folder", readClassFolders
+	if filepath.Ext(path) == ".zip" {
+		kind, read = "zip", readZip
 	}
-	im, err := readClasses(os.DirFS(dir), "", size, broken, runtime.GOMAXPROCS(0))
-	if err != nil {
-		return nil, fmt.Errorf("image folder %s: %w", dir, err)
+	if im, err = read(path, size); err != nil {
+		return nil, fmt.Errorf("%s %s: %w", kind, path, reason(err))
 	}
-	im.Name = filepath.Base(dir)
-	im.Identify("folder " + im.Name)
+	im.Name = filepath.Base(path)
+	im.Identify(strings.TrimPrefix(kind, "image ") + " " + im.Name)
 	return im, nil
 }
 
+func readClassFolders(dir string, size int) (*Images, error) {
+	if info, err := os.Stat(dir); err != nil {
+		return nil, err
+	} else if !info.IsDir() {
+		return nil, errors.New("is a file")
+	}
+	return readClasses(os.DirFS(dir), "", size, runtime.GOMAXPROCS(0))
+}
+
 // readClasses reads a tree of class folders, in an archive of a name perhaps below one folder; "" for no archive. The result does not depend on the number of workers.
-func readClasses(tree fs.FS, archive string, size int, broken Broken, workers int) (*Images, error) {
+func readClasses(tree fs.FS, archive string, size int, workers int) (*Images, error) {
 	if size < 1 {
 		return nil, fmt.Errorf("image size %d, want at least 1 pixel", size)
 	}
@@ -90,9 +92,6 @@ func readClasses(tree fs.FS, archive string, size int, broken Broken, workers in
 			copy(im.Pixels[i*im.imageBytes():], pixels)
 			return err
 		})
-		if faults[i] != nil && broken == FailOnBroken {
-			return fmt.Errorf("%s: %w", found.files[i], faults[i])
-		}
 		return nil
 	})
 	if err != nil {
@@ -119,17 +118,14 @@ func readClasses(tree fs.FS, archive string, size int, broken Broken, workers in
 // maxZipRatio bounds the ratio of an archive's claimed content to its size. Zip hardly compresses images.
 const maxZipRatio = 100
 
-// ReadZip reads class folders of JPEG and PNG images from a zip archive, as [ReadFolder] reads them from disk; one folder may hold all of them. It
-// writes nothing to disk: the names in the archive only sort and label the images. The error names the archive and, if there is one, the entry.
-func ReadZip(file string, size int, broken Broken) (*Images, error) {
-	fail := func(err error) (*Images, error) { return nil, fmt.Errorf("zip %s: %w", file, reason(err)) }
+func readZip(file string, size int) (*Images, error) {
 	info, err := os.Stat(file)
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
 	archive, err := zip.OpenReader(file)
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
 	defer archive.Close()
 	const compressedByBzip2 = 12
@@ -137,19 +133,13 @@ func ReadZip(file string, size int, broken Broken) (*Images, error) {
 	var claimed uint64
 	for _, entry := range archive.File {
 		if !slices.Contains([]uint16{zip.Store, zip.Deflate, compressedByBzip2}, entry.Method) {
-			return fail(fmt.Errorf("%s: is compressed by method %d, which is not known: want deflate, bzip2 or none", entry.Name, entry.Method))
+			return nil, fmt.Errorf("%s: is compressed by method %d, which is not known: want deflate, bzip2 or none", entry.Name, entry.Method)
 		}
 		claimed += min(entry.UncompressedSize64, 1<<32)       // The bound keeps the sum from wrapping.
 		entry.Name = strings.ReplaceAll(entry.Name, `\`, "/") // Some archivers on Windows write backslashes.
 	}
 	if claimed > maxZipRatio*uint64(info.Size()) {
-		return fail(fmt.Errorf("claims %d bytes of content in %d: not an archive of images", claimed, info.Size()))
+		return nil, fmt.Errorf("claims %d bytes of content in %d: not an archive of images", claimed, info.Size())
 	}
-	im, err := readClasses(&archive.Reader, filepath.Base(file), size, broken, runtime.GOMAXPROCS(0))
-	if err != nil {
-		return fail(err)
-	}
-	im.Name = filepath.Base(file)
-	im.Identify("zip " + im.Name)
-	return im, nil
+	return readClasses(&archive.Reader, filepath.Base(file), size, runtime.GOMAXPROCS(0))
 }

@@ -29,16 +29,13 @@ type Source interface {
 // comes from the other.
 //
 // Each source is shuffled anew in each of its epochs. A batch depends only on the seed and the step: a run resumes from the step alone, and
-// the number of workers does not change a batch.
+// the number of workers does not change a batch. In the place of an image that cannot be read comes the next one of its source.
 type Loader struct {
 	Objects, Scenes Source
 	BatchSize       int    // Images per batch; even if there are two sources.
 	ImageSize       int    // Height and width in pixels that images are padded to. Sources shrink larger images.
 	Seed            uint64 // Seed of the shuffling.
 	Workers         int    // Images decoded at once; 0 for one per processor.
-
-	// Broken says what happens if an image cannot be read: the loader stops with an error, or takes the next image of the source.
-	Broken Broken
 
 	// Positive returns an object-centric image that is a positive of the given one at a step, such as one of its nearest neighbours. It
 	// may be nil. Otherwise a batch also holds a positive for each of its object-centric images.
@@ -61,7 +58,7 @@ type Batch struct {
 	Skipped []Skipped // Images that could not be read and were replaced.
 }
 
-// maxBroken is the number of broken images in a row that is an error even if broken images are skipped: the disk may be failing.
+// maxBroken is the number of broken images in a row that is an error: the disk may be failing.
 const maxBroken = 100
 
 // Check returns an error that names the first invalid setting.
@@ -225,7 +222,7 @@ func (l Loader) readInto(b *Batch, position int, pixels []uint8) (skipped []Skip
 	}
 	for {
 		b.Sizes[position], err = source.Read(int(b.Images[position])-first, pixels, l.ImageSize)
-		if err == nil || l.Broken == FailOnBroken {
+		if err == nil {
 			return skipped, err
 		}
 		if len(skipped) == maxBroken {

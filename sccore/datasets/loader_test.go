@@ -124,7 +124,7 @@ func TestLoaderAndBrokenImages(t *testing.T) {
 	dir, scenes := greyFolder(t, 5)
 	good := encodePNG(t, flat(4, 4, color.White))
 	write(t, dir, map[string][]byte{"002.png": good[:20], "003.png": []byte("text")})
-	m := Loader{Scenes: scenes, BatchSize: 5, ImageSize: 8, Broken: SkipBroken}
+	m := Loader{Scenes: scenes, BatchSize: 5, ImageSize: 8}
 	want := take(t, m, 0, 2)
 	for _, b := range want {
 		var names []string
@@ -143,27 +143,7 @@ func TestLoaderAndBrokenImages(t *testing.T) {
 			t.Errorf("images %v", b.Images)
 		}
 	}
-	m.Broken = FailOnBroken
-	for _, workers := range []int{1, 4} {
-		m.Workers = workers
-		first := ""
-		for batch, err := range m.Batches(t.Context(), 0) {
-			if batch != nil || err == nil {
-				t.Fatal("a broken image is no error")
-			}
-			first += err.Error()
-		}
-		want := ""
-		for order, i := (Order{Seed: m.Seed + 1}), 0; want == ""; i++ {
-			_, image := order.At(i, 5)
-			want = map[int]string{2: "002.png: damaged", 3: "003.png: is neither JPEG nor PNG"}[image]
-		}
-		if !strings.Contains(first, want) || strings.Contains(first, "\n") {
-			t.Errorf("%d workers: error %q, want one line with %q", workers, first, want)
-		}
-	}
 	write(t, dir, map[string][]byte{"000.png": nil, "001.png": nil, "004.png": nil})
-	m.Broken = SkipBroken
 	for _, err := range m.Batches(t.Context(), 0) {
 		if err == nil || !strings.Contains(err.Error(), "100 images in a row cannot be read") {
 			t.Errorf("error %v", err)

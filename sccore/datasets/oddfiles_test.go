@@ -214,7 +214,7 @@ func TestListsOfOtherTools(t *testing.T) {
 func TestClassesAreOfTheFirstLevel(t *testing.T) {
 	picture, dir := encodePNG(t, flat(4, 4, color.White)), t.TempDir()
 	write(t, dir, map[string][]byte{"cat/monday/1.png": picture, "cat/tuesday/2.png": picture, "dog/monday/3.png": picture, "dog/4.png": picture})
-	im, err := ReadFolder(dir, 4, FailOnBroken)
+	im, err := ReadFolder(dir, 4)
 	if err != nil || !slices.Equal(im.Classes, []string{"cat", "dog"}) || !slices.Equal(im.Labels, []int32{0, 0, 1, 1}) {
 		t.Fatalf("%+v, %v", im, err)
 	}
@@ -224,7 +224,7 @@ func TestClassesAreOfTheFirstLevel(t *testing.T) {
 		if err := os.WriteFile(file, zipped(t, map[string][]byte{root + "monday/1.png": picture, root + "tuesday/2.png": picture}), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if one, err := ReadZip(file, 4, FailOnBroken); err != nil || !slices.Equal(one.Classes, want) {
+		if one, err := ReadFolder(file, 4); err != nil || !slices.Equal(one.Classes, want) {
 			t.Errorf("%s: %+v, %v", name, one, err)
 		}
 	}
@@ -239,7 +239,7 @@ func TestClassesAreOfTheFirstLevel(t *testing.T) {
 
 // TestZipsOfOtherCompressions: testdata/bzip2.zip holds two PNGs by Python: zipfile.ZipFile(name, "w", zipfile.ZIP_BZIP2).
 func TestZipsOfOtherCompressions(t *testing.T) {
-	im, err := ReadZip("testdata/bzip2.zip", 4, FailOnBroken)
+	im, err := ReadFolder("testdata/bzip2.zip", 4)
 	if err != nil || !slices.Equal(im.Classes, []string{"cat", "dog"}) || im.Pixels[0] != 50 {
 		t.Errorf("%+v, %v", im, err)
 	}
@@ -258,7 +258,7 @@ func TestZipsOfOtherCompressions(t *testing.T) {
 	if err := os.WriteFile(path, content, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadZip(path, 4, SkipBroken); err == nil || !strings.Contains(err.Error(), "cat/1.png: is compressed by method 14") {
+	if _, err := ReadFolder(path, 4); err == nil || !strings.Contains(err.Error(), "cat/1.png: is compressed by method 14") {
 		t.Error(err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func TestToomCookConvolves(t *testing.T) {
-	for _, b := range []bilinear{f43, toomCook(2, 3, 0, 1, -1), toomCook(4, 2, 0, 1, -1, 2)} {
+	for _, b := range []bilinear{f43} {
 		d := make([]float64, len(b.input[0]))
 		g := make([]float64, len(b.filter[0]))
 		for i := range d {

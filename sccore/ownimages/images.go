@@ -92,7 +92,7 @@ func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line s
 	if err != nil {
 		return nil, err
 	}
-	im.Train = sccore.Data{Objects: images, Broken: datasets.SkipBroken}
+	im.Train = sccore.Data{Objects: images}
 	im.Count, im.Identity, im.Summary = images.Len(), images.Identity, split
 	classed, heldClassed := images, held
 	if f.Objects != "" {

@@ -147,7 +147,7 @@ func read(o study.Options, config Config, seed int, start string) (d Data, err e
 	if d.identity = study.IdentityOfShares(identity, cut); o.Profile == study.Smoke {
 		d.identity += smokeIdentity
 	}
-	d.Train = sccore.Data{Objects: both[0], Scenes: both[1], Broken: datasets.SkipBroken}
+	d.Train = sccore.Data{Objects: both[0], Scenes: both[1]}
 	if config.Recall.Size > 0 {
 		err = d.openRecall(o, config.Recall, seed, config.Shares)
 	}

@@ -263,11 +263,7 @@ func read(o study.Options, dataset string, split datasets.Split, seed int) (*dat
 		return datasets.CIFAR100(o.Data, split)
 	case own:
 		ext, _ := datasets.FindClassFolders(o.Data)
-		path := filepath.Join(o.Data, string(split)+ext)
-		if ext == ".zip" {
-			return datasets.ReadZip(path, ImageSize, datasets.SkipBroken)
-		}
-		return datasets.ReadFolder(path, ImageSize, datasets.SkipBroken)
+		return datasets.ReadFolder(filepath.Join(o.Data, string(split)+ext), ImageSize)
 	}
 	if split == datasets.Train {
 		return synthetic.Run(seed).Images(most[o.Profile][0], ImageSize, 1), nil

@@ -43,7 +43,7 @@ func tiny(folder string) (file string, vit encoder.ViT, store *model.Store) {
 		}
 	}
 	file = filepath.Join(folder, "tiny.safetensors")
-	if err := weights.ExportViT(file, store, "/", vit, nil, nil); err != nil {
+	if err := weights.Export(file, weights.Timm, store, "/", vit, nil, nil); err != nil {
 		panic(err)
 	}
 	return file, vit, store

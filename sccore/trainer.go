@@ -175,7 +175,7 @@ func EncoderOf(path string, ignore ...string) (encoder.ViT, error) {
 		return encoder.ViT{}, err
 	}
 	if !ok {
-		return weights.Identify(path, "", ignore...)
+		return weights.Identify(path, ignore...)
 	}
 	v, err := encoder.ViTByName(config.Encoder)
 	if err != nil {
@@ -191,7 +191,7 @@ func metadataOf(path string, ignore ...string) (metadata map[string]string, err 
 		return nil, nil
 	}
 	if metadata, err = safetensors.ReadMetadata(path); err != nil {
-		_, err = weights.NamingOf(path, "", ignore...)
+		_, err = weights.NamingOf(path, ignore...)
 	}
 	if metadata["position"] == "" {
 		return nil, err
@@ -317,5 +317,5 @@ func (t *Branches[M]) Encoder(branch Branch) (vit encoder.ViT, store *model.Stor
 // it strictly if it has no filter.
 func (t *Branches[M]) SaveEncoder(path string, branch Branch, metadata map[string]string) error {
 	vit, store, scope := t.Encoder(branch)
-	return weights.ExportViT(path, store, scope, vit, nil, metadata)
+	return weights.Export(path, weights.Timm, store, scope, vit, nil, metadata)
 }

@@ -37,7 +37,7 @@ func tinyWeights(t *testing.T, path string) {
 		}
 	}
 	head := map[string]*tensors.Tensor{"mlp.0.bias": tensors.FromValue([]float32{1, 2})}
-	if err := weights.ExportViT(path, store, "/", v, head, nil); err != nil {
+	if err := weights.Export(path, weights.Timm, store, "/", v, head, nil); err != nil {
 		t.Fatal(err)
 	}
 }

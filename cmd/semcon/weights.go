@@ -280,7 +280,7 @@ func (v vitFile) export(source, out string, naming weights.Naming) {
 	if len(v.Ignored) > 0 {
 		metadata["ignored"] = strings.Join(v.Ignored, " ")
 	}
-	must.M(weights.ExportAs(out, naming, store, "/", v.ViT, v.Head, metadata))
+	must.M(weights.Export(out, naming, store, "/", v.ViT, v.Head, metadata))
 	preprocessing, size, _ := must.M3(weights.ReadPreprocessing(source))
 	if filepath.Base(out) == weights.ModelFile {
 		must.M(weights.WriteConfig(out, naming, v.ViT, preprocessing, size))

@@ -279,7 +279,7 @@ func (r *run) report() error {
 // export writes the encoder of the online branch under the names that it came in.
 func (r *run) export(file string) error {
 	vit, store, scope := r.trainer.Encoder(sccore.Online)
-	return weights.ExportAs(r.path(file), r.naming, store, scope, vit, nil, map[string]string{
+	return weights.Export(r.path(file), r.naming, store, scope, vit, nil, map[string]string{
 		"format": "pt", "architecture": vit.Name, "positions": string(vit.Positions), "step": strconv.Itoa(r.trainer.Done()),
 	})
 }

@@ -196,7 +196,7 @@ func (r *run) openInit(v encoder.ViT) error {
 	if err := sccore.CheckStart(path, config, r.Start.Ignore...); err != nil {
 		return err
 	}
-	if naming, err := weights.NamingOf(path, "", r.Start.Ignore...); err == nil { // A checkpoint of a run has none.
+	if naming, err := weights.NamingOf(path, r.Start.Ignore...); err == nil { // A checkpoint of a run has none.
 		r.naming = naming
 	}
 	digest, err := weights.Digest(path)

@@ -75,7 +75,7 @@ func sineWeights(t *testing.T, naming weights.Naming) (file string) {
 		}
 	}
 	file = filepath.Join(t.TempDir(), weights.ModelFile)
-	if err := weights.ExportAs(file, naming, store, "/", v, nil, nil); err != nil {
+	if err := weights.Export(file, naming, store, "/", v, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := weights.WriteConfig(file, naming, v, datasets.DefaultPreprocessing(), 48); err != nil {
@@ -245,7 +245,7 @@ func TestTrainKeepsTheNaming(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, written := range []string{EncoderFile, InitialFile} {
-		if naming, err := weights.NamingOf(filepath.Join(o.Out, written), ""); err != nil || naming != weights.Transformers {
+		if naming, err := weights.NamingOf(filepath.Join(o.Out, written)); err != nil || naming != weights.Transformers {
 			t.Errorf("%s has the names of %q, %v", written, naming, err)
 		}
 	}

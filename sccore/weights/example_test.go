@@ -36,7 +36,7 @@ func ExampleReadViT() {
 	}
 	defer os.RemoveAll(folder)
 	path := filepath.Join(folder, "vit.safetensors")
-	if err := weights.ExportViT(path, store, "/", vit, nil, nil); err != nil {
+	if err := weights.Export(path, weights.Timm, store, "/", vit, nil, nil); err != nil {
 		panic(err)
 	}
 	read, err := weights.ReadViT(path, encoder.ViT{}, "")

@@ -15,15 +15,11 @@ import (
 	"github.com/semcon/semcon/sccore/safetensors"
 )
 
-// ExportViT writes the transformer's weights, the variables under scope, to a .safetensors file with timm's names and PyTorch's layout, for [ReadViT].
-// timm loads it strictly if [Naming.Fits] allows it; an Object-Aware Filter keeps its own names. The tensors of head, which may be empty, get the prefix
-// "head.". The metadata also gets the architecture and the resizing of positions, unless they are one of [encoder.ViTNames] and DINO's. The write is atomic.
-func ExportViT(path string, store *model.Store, scope string, v encoder.ViT, head map[string]*tensors.Tensor, metadata map[string]string) error {
-	return ExportAs(path, Timm, store, scope, v, head, metadata)
-}
-
-// ExportAs is [ExportViT] with other names than timm's, under which it writes only what [Naming.Fits] allows.
-func ExportAs(path string, naming Naming, store *model.Store, scope string, v encoder.ViT, head map[string]*tensors.Tensor, metadata map[string]string) error {
+// Export writes the transformer's weights, the variables under scope, to a .safetensors file with the names of naming and PyTorch's layout, for [ReadViT]. Under
+// timm's names it writes any transformer; timm loads it strictly if [Naming.Fits] allows it, and an Object-Aware Filter keeps its own names. Under others it writes only what Fits
+// allows. The tensors of head, which may be empty, get the prefix "head.". The metadata also gets the architecture and the resizing of positions, unless they are one of
+// [encoder.ViTNames] and DINO's under timm's names. The write is atomic.
+func Export(path string, naming Naming, store *model.Store, scope string, v encoder.ViT, head map[string]*tensors.Tensor, metadata map[string]string) error {
 	if err := naming.Check(); err != nil {
 		return err
 	}

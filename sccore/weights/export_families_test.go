@@ -74,7 +74,7 @@ func exportAndRead(t *testing.T, im *Import, naming Naming, target member) encod
 	if err := im.Apply(store, "/"); err != nil {
 		t.Fatal(err)
 	}
-	if err := ExportAs(path, naming, store, "/", im.ViT, nil, nil); err != nil {
+	if err := Export(path, naming, store, "/", im.ViT, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := WriteConfig(path, naming, im.ViT, datasets.DefaultPreprocessing(), 224); err != nil {

@@ -60,15 +60,12 @@ func parseFacts(content []byte) (facts modelFacts, err error) {
 		return modelFacts{}, nil
 	}
 	if facts.ModelType != "" {
-		if known := []string{"vit", "vit_mae", "vit_msn", "deit", "dinov2", "dinov2_with_registers", "dinov3_vit"}; !slices.Contains(known, facts.ModelType) {
-			return modelFacts{}, fmt.Errorf("model_type %.40q is no vision transformer that is known, only %s", facts.ModelType, strings.Join(known, ", "))
+		usual, known := modelTypes[facts.ModelType]
+		if !known {
+			return modelFacts{}, fmt.Errorf("model_type %.40q is no vision transformer that is known, only %s", facts.ModelType, strings.Join(slices.Sorted(maps.Keys(modelTypes)), ", "))
 		}
-		facts.fillIn()
-		want := "gelu"
-		if facts.UseGatedMLP {
-			want = "silu"
-		}
-		if facts.HiddenAct != want {
+		facts.NumHeads, facts.Epsilon, facts.HiddenAct = cmp.Or(facts.NumHeads, usual.heads), cmp.Or(facts.Epsilon, &usual.epsilon), cmp.Or(facts.HiddenAct, "gelu")
+		if want := map[bool]string{true: "silu", false: "gelu"}[facts.UseGatedMLP]; facts.HiddenAct != want {
 			return modelFacts{}, fmt.Errorf("hidden_act %.40q: want %s", facts.HiddenAct, want)
 		}
 	}
@@ -91,24 +88,15 @@ func parseFacts(content []byte) (facts modelFacts, err error) {
 	return facts, nil
 }
 
-// fillIn adds the values that transformers leaves out because they are its defaults.
-func (f *modelFacts) fillIn() {
-	heads, epsilon := 12, 1e-12
-	switch f.ModelType {
-	case "dinov3_vit":
-		heads, epsilon = 6, 1e-5
-	case "dinov2", "dinov2_with_registers", "vit_msn":
-		epsilon = 1e-6
-	}
-	if f.NumHeads == 0 {
-		f.NumHeads = heads
-	}
-	if f.Epsilon == nil {
-		f.Epsilon = &epsilon
-	}
-	if f.HiddenAct == "" {
-		f.HiddenAct = "gelu"
-	}
+// modelTypes are the vision transformers of transformers that are known: the number of heads and the epsilon that a config.json leaves out because they are the
+// defaults, and the class of the image processor for files that do not say theirs.
+var modelTypes = map[string]struct {
+	heads     int
+	epsilon   float64
+	processor string
+}{
+	"vit": {12, 1e-12, "ViT"}, "vit_mae": {12, 1e-12, "ViT"}, "vit_msn": {12, 1e-6, "ViT"}, "deit": {12, 1e-12, "DeiT"},
+	"dinov2": {12, 1e-6, "Bit"}, "dinov2_with_registers": {12, 1e-6, "Bit"}, "dinov3_vit": {6, 1e-5, "DINOv3ViT"},
 }
 
 // freeArguments are arguments of timm's VisionTransformer and Eva that may have any value: the names and shapes of tensors show them, they are read here, or

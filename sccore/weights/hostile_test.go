@@ -262,7 +262,7 @@ func TestHostileSafetensorsAreOneLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		path := filepath.Join(t.TempDir(), "exported.safetensors")
-		if err := ExportViT(path, store, "/", tiny, head, nil); err != nil {
+		if err := Export(path, Timm, store, "/", tiny, head, nil); err != nil {
 			t.Fatal(err)
 		}
 		content, err := os.ReadFile(path)

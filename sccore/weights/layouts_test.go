@@ -169,7 +169,7 @@ func TestFilterGoesOutAndIn(t *testing.T) {
 			}
 		}
 		path := filepath.Join(t.TempDir(), "filter.safetensors")
-		if err := ExportViT(path, store, "/student", v, head, nil); err != nil {
+		if err := Export(path, Timm, store, "/student", v, head, nil); err != nil {
 			t.Fatal(err)
 		}
 		im, err := ReadViT(path, encoder.ViT{Positions: encoder.DINOPositions}, "")
@@ -179,7 +179,7 @@ func TestFilterGoesOutAndIn(t *testing.T) {
 		if im.ViT != v {
 			t.Errorf("read %+v, want %+v", im.ViT, v)
 		}
-		if identified, err := Identify(path, ""); err != nil || identified != v {
+		if identified, err := Identify(path); err != nil || identified != v {
 			t.Errorf("identified %+v, %v, want %+v", identified, err, v)
 		}
 		wantKeys(t, "matched", im.Matched, weightKeys("", v)...)

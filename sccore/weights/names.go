@@ -282,9 +282,9 @@ func (n Naming) Fits(v encoder.ViT) error {
 
 // NamingOf returns whose names the transformer in a file has, of which [ReadViT] reads the branch. Names that timm shares with the official code, as those of
 // DINO's first transformers, count as timm's.
-func NamingOf(path, branch string, ignore ...string) (n Naming, err error) {
+func NamingOf(path string, ignore ...string) (n Naming, err error) {
 	err = open(path, func(file *sources, facts modelFacts) error {
-		found, err := examine(file, facts, branch, ignore)
+		found, err := examine(file, facts, "", ignore)
 		if n = found.names; err == nil && n == Official {
 			n = Timm
 			for key := range file.tensors {

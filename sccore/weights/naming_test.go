@@ -28,18 +28,18 @@ func TestNamingOfExports(t *testing.T) {
 		}
 		for _, want := range namings {
 			path := filepath.Join(t.TempDir(), ModelFile)
-			if err := ExportAs(path, want, store, "/", v, nil, nil); err != nil {
+			if err := Export(path, want, store, "/", v, nil, nil); err != nil {
 				t.Fatal(err)
 			}
 			if err := WriteConfig(path, want, v, datasets.DefaultPreprocessing(), 8); err != nil {
 				t.Fatal(err)
 			}
-			if got, err := NamingOf(path, ""); err != nil || got != want {
+			if got, err := NamingOf(path); err != nil || got != want {
 				t.Errorf("%s under %s's names: %q, %v", name, want, got, err)
 			}
 		}
 	}
-	if _, err := NamingOf("nowhere.safetensors", ""); err == nil {
+	if _, err := NamingOf("nowhere.safetensors"); err == nil {
 		t.Error("a file that is not there has a naming")
 	}
 }

@@ -140,41 +140,27 @@ func (t *toggle) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*bool)(t))
 }
 
-// What processors have in common, and three pairs of a mean and a deviation: OpenAI's of CLIP, ImageNet's, and one half.
+// What resample means.
 const bilinear, bicubic = 2, 3
 
-var (
-	halves = colours{0.5, 0.5, 0.5}
-	clip   = processor{
-		Resize: true, Size: sides{shortest: 224}, Resample: bicubic, Crop: true, CropSize: square(224), Rescale: true, Factor: 1. / 255, Normalize: true,
-		Mean: colours{0.48145466, 0.4578275, 0.40821073}, Std: colours{0.26862954, 0.26130258, 0.27577711}, CropFloor: true,
+// processors are what the classes of transformers' image processors are without settings, for the classes that its vision transformers have. Means and deviations
+// are OpenAI's of CLIP, ImageNet's or one half. The class without a name stands for an unknown one.
+var processors = func() map[string]processor {
+	halves, usual := colours{0.5, 0.5, 0.5}, datasets.DefaultPreprocessing()
+	of := func(size sides, resample int, crop sides, mean, std colours) processor {
+		return processor{
+			Resize: true, Size: size, Resample: resample, Crop: crop != sides{}, CropSize: crop, Rescale: true, Factor: 1. / 255, Normalize: true, Mean: mean, Std: std, CropFloor: true,
+		}
 	}
-)
-
-// processorOf returns the processor that a class of transformers is without settings, for the classes that its vision transformers have.
-func processorOf(class string) (p processor, known bool) {
-	p = clip
-	switch class {
-	case "Bit", "CLIP":
-		return p, true
-	case "ViT":
-		p.Size, p.Resample, p.Crop, p.CropSize, p.Mean, p.Std = square(224), bilinear, false, sides{}, halves, halves
-	case "DeiT":
-		p.Size, p.Mean, p.Std = square(256), halves, halves
-	case "DINOv3ViT":
-		usual := datasets.DefaultPreprocessing()
-		p.Size, p.Resample, p.Crop, p.CropSize, p.Mean, p.Std = square(224), bilinear, false, sides{}, usual.Mean, usual.Std
-	default:
-		p.Size, p.Resample, p.Crop, p.CropSize, p.Mean[0], p.Std[0] = sides{}, 0, false, sides{}, math.NaN(), math.NaN()
-		return p, false
+	clip := of(sides{shortest: 224}, bicubic, square(224), colours{0.48145466, 0.4578275, 0.40821073}, colours{0.26862954, 0.26130258, 0.27577711})
+	return map[string]processor{
+		"Bit": clip, "CLIP": clip,
+		"ViT":       of(square(224), bilinear, sides{}, halves, halves),
+		"DeiT":      of(square(256), bicubic, square(224), halves, halves),
+		"DINOv3ViT": of(square(224), bilinear, sides{}, usual.Mean, usual.Std),
+		"":          of(sides{}, 0, sides{}, colours{math.NaN()}, colours{math.NaN()}),
 	}
-	return p, true
-}
-
-// classOf are the classes of processors by the model_type of a config.json, for files that do not say theirs.
-var classOf = map[string]string{
-	"vit": "ViT", "vit_mae": "ViT", "vit_msn": "ViT", "deit": "DeiT", "dinov2": "Bit", "dinov2_with_registers": "Bit", "dinov3_vit": "DINOv3ViT",
-}
+}()
 
 // className is the name of a processor, and the class is a part of it. Old processors are called feature extractors, and some have two programs.
 var className = regexp.MustCompile(`^(\w+?)(?:ImageProcessor|FeatureExtractor)(?:Fast|Pil)?$`)
@@ -189,14 +175,14 @@ func fromTransformers(content []byte, modelType string) (p datasets.Preprocessin
 		return p, 0, err
 	}
 	name := cmp.Or(kind.Type, kind.Old)
-	class := classOf[modelType]
+	class := modelTypes[modelType].processor
 	if found := className.FindStringSubmatch(name); name != "" {
 		if class = ""; found != nil {
 			class = found[1]
 		}
 	}
-	c, known := processorOf(class)
-	if !known && name != "" {
+	c, known := processors[class]
+	if known = class != "" && known; !known && name != "" {
 		return p, 0, fmt.Errorf("image_processor_type %.60q is not known", name)
 	}
 	if err := json.Unmarshal(content, &c); err != nil {

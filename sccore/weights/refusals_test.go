@@ -139,7 +139,7 @@ func TestGridsAreKept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := ExportViT(path, store, "/", v, nil, nil); err != nil {
+	if err := Export(path, Timm, store, "/", v, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	im, err := ReadViT(path, encoder.ViT{}, "")
@@ -204,7 +204,7 @@ func TestEpsilonOfNormalisationsByName(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(filepath.Dir(path), "config.json"), []byte(config), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if v, err := Identify(path, ""); err != nil || v.RoPE.Base == 0 || v.Epsilon != want {
+		if v, err := Identify(path); err != nil || v.RoPE.Base == 0 || v.Epsilon != want {
 			t.Errorf("%s: epsilon %g, %v; want %g", layer, v.Epsilon, err, want)
 		}
 	}

@@ -82,9 +82,9 @@ func ReadViT(path string, want encoder.ViT, branch string, ignore ...string) (im
 }
 
 // Identify returns the transformer that [ReadViT] would identify, without reading its weights.
-func Identify(path string, branch string, ignore ...string) (v encoder.ViT, err error) {
+func Identify(path string, ignore ...string) (v encoder.ViT, err error) {
 	err = open(path, func(file *sources, facts modelFacts) error {
-		found, err := examine(file, facts, branch, ignore)
+		found, err := examine(file, facts, "", ignore)
 		if err == nil {
 			v, err = found.identify(encoder.ViT{})
 		}

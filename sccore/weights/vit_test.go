@@ -187,7 +187,7 @@ func TestReportAndResizedPositions(t *testing.T) {
 func TestExportReturnsTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "exported.safetensors")
 	_, store := readTiny(t, "testdata/tiny-dino.pth", "")
-	if err := ExportViT(path, store, "/", tiny, nil, map[string]string{"made by": "test"}); err != nil {
+	if err := Export(path, Timm, store, "/", tiny, nil, map[string]string{"made by": "test"}); err != nil {
 		t.Fatal(err)
 	}
 	got, _, err := safetensors.Read(path)
@@ -206,7 +206,7 @@ func TestExportReturnsTheFile(t *testing.T) {
 			t.Errorf("%s is not what timm wrote", name)
 		}
 	}
-	if err := ExportViT(path, model.NewStore(), "/", tiny, nil, nil); err == nil || !strings.Contains(err.Error(), "/cls_token") {
+	if err := Export(path, Timm, model.NewStore(), "/", tiny, nil, nil); err == nil || !strings.Contains(err.Error(), "/cls_token") {
 		t.Errorf("an empty store: %v", err)
 	}
 }

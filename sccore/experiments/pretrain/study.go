@@ -216,7 +216,7 @@ func saveStart(r *run, t *recipe.Trainer, vit encoder.ViT) error {
 		return err
 	}
 	_, store, scope := t.Encoder(sccore.Online)
-	return weights.ExportViT(file, store, scope, vit, nil, map[string]string{
+	return weights.Export(file, weights.Timm, store, scope, vit, nil, map[string]string{
 		"run": r.Cell.Name(), "stage": "init", "config": string(study.EncodeConfig(r.Cell.Config)),
 	})
 }

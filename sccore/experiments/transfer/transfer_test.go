@@ -161,7 +161,7 @@ func (*stopper) Close()       {}
 func export(t *testing.T, path string, seed int) {
 	t.Helper()
 	vit, store, err := encoders.Encoder{Architecture: "vit-tiny"}.Load(seed)
-	if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), weights.ExportViT(path, store, "/", vit, nil, nil)); err != nil {
+	if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), weights.Export(path, weights.Timm, store, "/", vit, nil, nil)); err != nil {
 		t.Fatal(err)
 	}
 }

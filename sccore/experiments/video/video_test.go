@@ -49,7 +49,7 @@ func TestVideoOptions(t *testing.T) {
 	tiny := filepath.Join(t.TempDir(), "tiny.safetensors")
 	vit, store, err := encoders.Encoder{Architecture: "vit-tiny"}.Load(1)
 	gate := os.WriteFile(filepath.Join(filepath.Dir(tiny), "correspondences.json"), []byte(`{"gate":1.5}`), 0o644)
-	if err := errors.Join(err, gate, weights.ExportViT(tiny, store, "/", vit, nil, nil)); err != nil {
+	if err := errors.Join(err, gate, weights.Export(tiny, weights.Timm, store, "/", vit, nil, nil)); err != nil {
 		t.Fatal(err)
 	}
 	// A name of the user's own adds a row.

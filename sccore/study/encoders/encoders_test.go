@@ -27,7 +27,7 @@ func TestARowTakesAFileForEachSeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, seed := range []string{"0", "1", "2"} {
-		if err := weights.ExportViT(filepath.Join(dir, "dino"+seed+".safetensors"), store, "/", vit, nil, map[string]string{"seed": seed}); err != nil {
+		if err := weights.Export(filepath.Join(dir, "dino"+seed+".safetensors"), weights.Timm, store, "/", vit, nil, map[string]string{"seed": seed}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -49,7 +49,7 @@ func TestARowTakesAFileForEachSeed(t *testing.T) {
 func TestLoadReadsWhatWasWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tiny.safetensors")
 	tiny, random, err := Encoder{Architecture: "vit-tiny"}.Load(1)
-	if err := errors.Join(err, weights.ExportViT(path, random, "/", tiny, nil, nil)); err != nil {
+	if err := errors.Join(err, weights.Export(path, weights.Timm, random, "/", tiny, nil, nil)); err != nil {
 		t.Fatal(err)
 	}
 	vit, store, err := Encoder{Row: Second, Weights: path}.Load(0)
@@ -76,7 +76,7 @@ func TestKeysAreIgnoredByRow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := weights.ExportViT(path, store, "/", v, nil, nil); err != nil {
+	if err := weights.Export(path, weights.Timm, store, "/", v, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	named, metadata, err := safetensors.Read(path)

@@ -204,75 +204,50 @@ type Weight struct {
 }
 
 // Weights lists the trainable variables that [ViT.Tokens] creates, in the order of DINO and timm.
-func (v ViT) Weights() []Weight {
-	var all []Weight
-	filter := false
-	add := func(path string, shape ...int) { all = append(all, Weight{path, shape, filter}) }
-	linear := func(path string, in, out int) {
-		add(path+"/weight", in, out)
-		add(path+"/bias", out)
+func (v ViT) Weights() (all []Weight) {
+	add := func(has bool, path string, shape ...int) {
+		if has {
+			all = append(all, Weight{path, shape, strings.Contains(path, "/filter/")})
+		}
 	}
-	normOf := func(path string, dim int) {
-		add(path+"/weight", dim)
-		add(path+"/bias", dim)
+	both := func(has bool, path string, shape ...int) {
+		add(has, path+"/weight", shape...)
+		add(has, path+"/bias", shape[len(shape)-1])
 	}
-	norm := func(path string) { normOf(path, v.Dim) }
-	add("cls_token", 1, 1, v.Dim)
-	if v.Registers > 0 {
-		add("reg_token", 1, v.Registers, v.Dim)
+	dim, halves := v.Dim, 1
+	if v.SwiGLU {
+		halves = 2
 	}
-	if v.GridSize > 0 {
-		add("pos_embed", 1, v.positions(), v.Dim)
-	}
-	add("patch_embed/proj/weight", v.PatchSize, v.PatchSize, 3, v.Dim)
-	add("patch_embed/proj/bias", v.Dim)
+	add(true, "cls_token", 1, 1, dim)
+	add(v.Registers > 0, "reg_token", 1, v.Registers, dim)
+	add(v.GridSize > 0, "pos_embed", 1, v.positions(), dim)
+	both(true, "patch_embed/proj", v.PatchSize, v.PatchSize, 3, dim)
 	for i := range v.Depth {
 		block := fmt.Sprintf("blocks/%d/", i)
-		norm(block + "norm1")
-		add(block+"attn/qkv/weight", v.Dim, 3*v.Dim)
-		switch v.Bias {
-		case QKVBias:
-			add(block+"attn/qkv/bias", 3*v.Dim)
-		case QVBias:
-			add(block+"attn/q_bias", v.Dim)
-			add(block+"attn/v_bias", v.Dim)
+		both(true, block+"norm1", dim)
+		add(true, block+"attn/qkv/weight", dim, 3*dim)
+		add(v.Bias == QKVBias, block+"attn/qkv/bias", 3*dim)
+		add(v.Bias == QVBias, block+"attn/q_bias", dim)
+		add(v.Bias == QVBias, block+"attn/v_bias", dim)
+		both(v.QKNorm, block+"attn/q_norm", dim/v.NumHeads)
+		both(v.QKNorm, block+"attn/k_norm", dim/v.NumHeads)
+		both(true, block+"attn/proj", dim, dim)
+		add(v.LayerScale, block+"ls1/gamma", dim)
+		filtered, control := v.filtered(i), v.Filter == ResidualBlock
+		add(filtered && !control, block+"filter/prototypes", v.Prototypes, prototypeSize, prototypeSize, dim)
+		both(filtered, block+"filter/norm", dim)
+		add(filtered && control, block+"filter/fc1/weight", dim, v.blockWidth())
+		add(filtered && control, block+"filter/fc2/weight", v.blockWidth(), dim)
+		for _, name := range []string{"q", "k", "v"} {
+			both(filtered && !control, block+"filter/"+name, dim, dim)
 		}
-		if v.QKNorm {
-			normOf(block+"attn/q_norm", v.Dim/v.NumHeads)
-			normOf(block+"attn/k_norm", v.Dim/v.NumHeads)
-		}
-		linear(block+"attn/proj", v.Dim, v.Dim)
-		if v.LayerScale {
-			add(block+"ls1/gamma", v.Dim)
-		}
-		if v.filtered(i) {
-			filter = true
-			if v.Filter == ResidualBlock {
-				norm(block + "filter/norm")
-				add(block+"filter/fc1/weight", v.Dim, v.blockWidth())
-				add(block+"filter/fc2/weight", v.blockWidth(), v.Dim)
-			} else {
-				add(block+"filter/prototypes", v.Prototypes, prototypeSize, prototypeSize, v.Dim)
-				norm(block + "filter/norm")
-				for _, name := range []string{"q", "k", "v"} {
-					linear(block+"filter/"+name, v.Dim, v.Dim)
-				}
-				linear(block+"filter/proj", 2*v.Dim, v.Dim)
-			}
-			filter = false
-		}
-		norm(block + "norm2")
-		if v.SwiGLU {
-			linear(block+"mlp/fc1", v.Dim, 2*v.hidden())
-		} else {
-			linear(block+"mlp/fc1", v.Dim, v.hidden())
-		}
-		linear(block+"mlp/fc2", v.hidden(), v.Dim)
-		if v.LayerScale {
-			add(block+"ls2/gamma", v.Dim)
-		}
+		both(filtered && !control, block+"filter/proj", 2*dim, dim)
+		both(true, block+"norm2", dim)
+		both(true, block+"mlp/fc1", dim, halves*v.hidden())
+		both(true, block+"mlp/fc2", v.hidden(), dim)
+		add(v.LayerScale, block+"ls2/gamma", dim)
 	}
-	norm("norm")
+	both(true, "norm", dim)
 	return all
 }
 

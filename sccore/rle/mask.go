@@ -51,17 +51,11 @@ func Encode(height, width int, pixels []bool) (Mask, error) {
 		return Mask{}, fmt.Errorf("mask: %d pixels are not %d×%d", len(pixels), width, height)
 	}
 	m := Mask{height: height, width: width}
-	inside, run := false, uint32(0)
 	for x := range width {
 		for y := range height {
-			if pixels[y*width+x] != inside {
-				m.counts = append(m.counts, run)
-				inside, run = !inside, 0
-			}
-			run++
+			m.add(pixels[y*width+x], 1)
 		}
 	}
-	m.counts = append(m.counts, run)
 	return m, nil
 }
 

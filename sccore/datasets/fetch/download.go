@@ -122,24 +122,28 @@ func (f File) download(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	body := &watchedReader{in: response.Body, done: have, seen: func(done int64) {
-		stalled.Reset(stallLimit)
-		f.Progress(done, total)
-	}}
 	f.Progress(have, total)
 	if total > f.Most {
 		return fail(errors.Join(fmt.Errorf("has %d bytes, want at most %d", total, f.Most), out.Close()))
 	}
-	_, err = io.Copy(out, io.LimitReader(body, f.Most-have+1))
-	err = cmp.Or(err, out.Sync(), out.Close())
-	if err == nil && body.err == nil && body.done > f.Most {
+	done := have
+	watch := watcher(func(n int) {
+		stalled.Reset(stallLimit)
+		done += int64(n)
+		f.Progress(done, total)
+	})
+	_, err = io.Copy(io.MultiWriter(out, watch), io.LimitReader(response.Body, f.Most-have+1))
+	if wrong := cmp.Or(out.Sync(), out.Close()); err == nil {
+		err = wrong
+	}
+	switch onDisk := new(fs.PathError); {
+	case errors.As(err, &onDisk):
+		return err
+	case err != nil:
+		return fail(fmt.Errorf("stopped at byte %d, the next call resumes there: %w", done, whyStopped(ctx, err)))
+	case done > f.Most:
 		os.Remove(part)
 		return fail(fmt.Errorf("sends more than %d bytes", f.Most))
-	}
-	if body.err != nil {
-		return fail(fmt.Errorf("stopped at byte %d, the next call resumes there: %w", body.done, whyStopped(ctx, body.err)))
-	} else if err != nil {
-		return err
 	}
 	return f.keep(part, version)
 }
@@ -210,20 +214,10 @@ func whyStopped(ctx context.Context, err error) error {
 	return err
 }
 
-// watchedReader reports how many bytes have been read and keeps the error that ended the reading.
-type watchedReader struct {
-	in   io.Reader
-	done int64
-	seen func(done int64)
-	err  error
-}
+// watcher is told how many bytes come.
+type watcher func(n int)
 
-func (w *watchedReader) Read(p []byte) (int, error) {
-	n, err := w.in.Read(p)
-	w.done += int64(n)
-	w.seen(w.done)
-	if err != nil && err != io.EOF {
-		w.err = err
-	}
-	return n, err
+func (w watcher) Write(p []byte) (int, error) {
+	w(len(p))
+	return len(p), nil
 }

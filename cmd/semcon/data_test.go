@@ -27,7 +27,7 @@ func TestDataSaysWhatIsThere(t *testing.T) {
 		"missing  CIFAR-10     test   CIFAR-10 has no test images: data/cifar10/cifar-10-batches-bin/test_batch.bin does not exist\n",
 		"missing  CIFAR-100    train  no CIFAR-100 in data: cifar100/cifar-100-binary does not exist (\"semcon data fetch cifar100 --data data\" downloads it)\n",
 		"missing  ImageNet-1k  train  ImageNet-1k has no train images: data/imagenet/train does not exist\n",
-		"missing  DAVIS        test   DAVIS: no JPEGImages/480p in data/DAVIS\n",
+		"missing  DAVIS        test   no DAVIS in data: DAVIS/JPEGImages/480p does not exist\n",
 		"ok       synthetic    both   needs no data\n",
 		"\n\"semcon data fetch DATASET --data data\" downloads, or says how to get:\n",
 		"\n  coco           21.3 GB  COCO 2017\n",

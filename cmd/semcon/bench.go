@@ -90,11 +90,9 @@ func benchVerb() *cobra.Command {
 	format := formatFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		for name, number := range map[string]int{"batch": *batch, "steps": *count} {
-			if number < 1 && flags.Changed(name) {
-				return usagef("--%s %d is not positive", name, number)
-			}
+			refuse(number < 1 && flags.Changed(name), "--%s %d is not positive", name, number)
 		}
-		must.M(requireFolder("data", o.Data))
+		requireFolder("data", o.Data)
 		work, remove := benchFolder()
 		defer remove()
 		if xlacache.Dir() != "" {

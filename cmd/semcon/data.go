@@ -49,18 +49,13 @@ func dataVerb() *cobra.Command {
 		return known, cobra.ShellCompDirectiveNoFileComp
 	}
 	c.RunE = func(c *cobra.Command, names []string) error {
-		switch {
-		case len(names) == 0 && *lacking == "":
+		if len(names) == 0 && *lacking == "" {
 			return listData(c.Context(), *format, folder)
-		case len(names) == 0 || names[0] != "fetch":
-			return usagef("unknown action %q, want fetch", strings.Join(names, " "))
-		case len(names) > 1 && *lacking != "":
-			return usagef("--for %s: name datasets or an experiment, not both", *lacking)
-		case len(names) == 1 && *lacking == "":
-			return usagef("name a dataset to fetch: %s", strings.Join(known, " or "))
-		case folder == "":
-			return usagef("name a folder to fetch to: --data FOLDER or SEMCON_DATA")
 		}
+		refuse(len(names) == 0 || names[0] != "fetch", "unknown action %q, want fetch", strings.Join(names, " "))
+		refuse(len(names) > 1 && *lacking != "", "--for %s: name datasets or an experiment, not both", *lacking)
+		refuse(len(names) == 1 && *lacking == "", "name a dataset to fetch: %s", strings.Join(known, " or "))
+		refuse(folder == "", "name a folder to fetch to: --data FOLDER or SEMCON_DATA")
 		if names = names[1:]; *lacking != "" {
 			e, _ := oneExperiment([]string{*lacking})
 			for _, name := range e.Reads {
@@ -73,9 +68,8 @@ func dataVerb() *cobra.Command {
 			}
 		}
 		for _, name := range names {
-			if !slices.Contains(known, name) {
-				return usagef("cannot fetch dataset %q%s only %s", name, cmp.Or(spelling.DidYouMean(name, known), ","), strings.Join(known, ", "))
-			}
+			refuse(!slices.Contains(known, name),
+				"cannot fetch dataset %q%s only %s", name, cmp.Or(spelling.DidYouMean(name, known), ","), strings.Join(known, ", "))
 		}
 		return fetchDatasets(c.Context(), names, folder, *from)
 	}
@@ -100,7 +94,7 @@ func listData(ctx context.Context, format, folder string) error {
 	if folder == "" {
 		return printAs(format, checkData(folder)[0].Detail+", or fetch: semcon data fetch cifar10 --data data\n", all)
 	}
-	must.M(requireFolder("data", folder))
+	requireFolder("data", folder)
 	count, lacking := 0, map[string]bool{}
 	for _, split := range datasets.Available(folder) {
 		must.M(ctx.Err())

@@ -156,7 +156,7 @@ func checkData(folder string) []finding {
 	if folder == "" {
 		return []finding{{stateMissing, "data", "no data folder, so only synthetic images; set one with --data or SEMCON_DATA"}}
 	}
-	if err := requireFolder("data", folder); err != nil {
+	if err := ended(func() error { requireFolder("data", folder); return nil }); err != nil {
 		return []finding{{stateBroken, "data", err.Error()}}
 	}
 	var findings []finding

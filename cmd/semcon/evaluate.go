@@ -125,18 +125,13 @@ func evaluationVerb(named evaluation.Named) *cobra.Command {
 				c.source.Folders = []string{c.source.Dir}
 			}
 		}
-		switch {
-		case c.weights == "":
-			return noWeights()
-		case c.source.Dir == "" && len(c.source.Folders) == 0:
-			return usagef("--data FOLDER is missing%s", map[bool]string{true: ", or class folders as arguments"}[labelled])
-		case c.size < 0 || c.size > 8192:
-			return usagef("--size %d is not between 1 and 8192", c.size)
-		case c.source.Images < 0:
-			return usagef("--images %d: want a positive number", c.source.Images)
-		case c.source.Classes != "" && !strings.Contains(c.source.Classes, ","):
-			return usagef("--classes %s: one class leaves nothing to tell apart; name two or more", c.source.Classes)
-		}
+		requireWeights(c.weights)
+		refuse(c.source.Dir == "" && len(c.source.Folders) == 0,
+			"--data FOLDER is missing%s", map[bool]string{true: ", or class folders as arguments"}[labelled])
+		refuse(c.size < 0 || c.size > 8192, "--size %d is not between 1 and 8192", c.size)
+		refuse(c.source.Images < 0, "--images %d: want a positive number", c.source.Images)
+		refuse(c.source.Classes != "" && !strings.Contains(c.source.Classes, ","),
+			"--classes %s: one class leaves nothing to tell apart; name two or more", c.source.Classes)
 		for name := range flagSettings {
 			if flags.Changed(name) {
 				value := flags.Lookup(name).Value.String()
@@ -146,7 +141,7 @@ func evaluationVerb(named evaluation.Named) *cobra.Command {
 				c.set = append([]string{name + "=" + value}, c.set...)
 			}
 		}
-		must.M(locateFlag(cmd, "weights", &c.weights))
+		locateFlag(cmd, "weights", &c.weights)
 		return c.run(cmd.Context(), e, choice.open(c.weights))
 	}
 	return cmd
@@ -159,15 +154,12 @@ func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitF
 	if c.size == 0 {
 		c.size = max(v.size/patch, 1) * patch
 	}
-	if c.size%patch != 0 {
-		return usagef("--size: images of %[1]d×%[1]d pixels cannot be split into the transformer's patches of %[2]d", c.size, patch)
-	}
+	refuse(c.size%patch != 0, "--size: images of %[1]d×%[1]d pixels cannot be split into the transformer's patches of %[2]d", c.size, patch)
 	for _, key := range c.Sizes {
 		c.set = append([]string{fmt.Sprintf("%s=%d", key, c.size)}, c.set...)
 	}
-	if err := settings.Apply(e, c.set...); err != nil {
-		return usagef("%v", err)
-	}
+	err := settings.Apply(e, c.set...)
+	refuse(err != nil, "%v", err)
 	if err := settings.Check(e); err != nil {
 		given := "--set "
 		if key, _, _ := strings.Cut(err.Error(), " "); slices.Contains(c.Sizes, key) || flagSettings[key] != "" {
@@ -254,12 +246,8 @@ func cocoVerb() *cobra.Command {
 	detections := c.Flags().String("detections", "", "`FILE` of results in COCO's format: boxes, masks or both")
 	format := formatFlag(c)
 	c.RunE = func(*cobra.Command, []string) error {
-		switch {
-		case *annotations == "":
-			return usagef("--annotations FILE is missing")
-		case *detections == "":
-			return usagef("--detections FILE is missing")
-		}
+		refuse(*annotations == "", "--annotations FILE is missing")
+		refuse(*detections == "", "--detections FILE is missing")
 		result := evaluateCOCO(*annotations, *detections)
 		text, what := "", []string{"annotations", "masks", "polygons of fewer than 3 corners"}
 		for i, count := range []int{result.SkippedAnnotations, result.SkippedMasks, result.SkippedPolygons} {

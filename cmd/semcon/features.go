@@ -93,31 +93,21 @@ func featuresVerb() *cobra.Command {
 	flags.IntVar(&c.batch, "batch", 16, "`NUMBER` of images per batch")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		for i, block := range c.outputs.Blocks {
-			if slices.Contains(c.outputs.Blocks[:i], block) {
-				return usagef("--layer: block %d is there twice", block)
-			}
+			refuse(slices.Contains(c.outputs.Blocks[:i], block), "--layer: block %d is there twice", block)
 		}
 		extension, named := filepath.Ext(c.out), c.names()
-		switch {
-		case len(names) == 0:
-			return usagef("want at least one image: files, folders, patterns or lists, or one .safetensors of standardised images")
-		case *file == "":
-			return noWeights()
-		case extension != ".npy" && extension != ".safetensors":
-			return usagef("--out %s ends with neither .npy nor .safetensors", c.out)
-		case c.batch < 1:
-			return usagef("--batch %d is below 1", c.batch)
-		case c.outputs.Resolution < 0 || c.outputs.Resolution > 0 && !c.outputs.Patches:
-			return usagef("--resolution %d: want a number above 0, with --patches", c.outputs.Resolution)
-		case len(named) == 0:
-			return usagef("--class=false without --patches leaves nothing to compute")
-		case extension == ".npy" && len(named) > 1:
-			return usagef("--out %s: a .npy holds one tensor, not %s; want a .safetensors", c.out, strings.Join(named, " and "))
-		}
-		must.M(requireWritableFile("out", c.out))
-		must.M(locateFlag(cmd, "weights", file))
+		refuse(len(names) == 0, "want at least one image: files, folders, patterns or lists, or one .safetensors of standardised images")
+		requireWeights(*file)
+		refuse(extension != ".npy" && extension != ".safetensors", "--out %s ends with neither .npy nor .safetensors", c.out)
+		refuse(c.batch < 1, "--batch %d is below 1", c.batch)
+		refuse(c.outputs.Resolution < 0 || c.outputs.Resolution > 0 && !c.outputs.Patches,
+			"--resolution %d: want a number above 0, with --patches", c.outputs.Resolution)
+		refuse(len(named) == 0, "--class=false without --patches leaves nothing to compute")
+		refuse(extension == ".npy" && len(named) > 1, "--out %s: a .npy holds one tensor, not %s; want a .safetensors", c.out, strings.Join(named, " and "))
+		requireWritableFile("out", c.out)
+		locateFlag(cmd, "weights", file)
 		c.vit = choice.open(*file)
-		must.M(preprocess(&c.vit))
+		preprocess(&c.vit)
 		return c.run(cmd.Context(), names, *file)
 	}
 	return cmd
@@ -126,17 +116,14 @@ func featuresVerb() *cobra.Command {
 // run computes the features of images with the weights in a file, and writes them.
 func (c featureCall) run(ctx context.Context, inputs []string, file string) error {
 	patch, whole := c.vit.ViT.PatchSize, c.vit.preprocessing.CropMode == datasets.WholeImage
-	if whole && c.outputs.Patches && filepath.Ext(c.out) == ".npy" {
-		return usagef("--out %s: maps of whole images have several sizes; want a .safetensors", c.out)
-	}
-	if err := c.outputs.Check(c.vit.ViT); err != nil {
-		return usagef("--layer: %v", err)
-	}
+	refuse(whole && c.outputs.Patches && filepath.Ext(c.out) == ".npy", "--out %s: maps of whole images have several sizes; want a .safetensors", c.out)
+	wrong := c.outputs.Check(c.vit.ViT)
+	refuse(wrong != nil, "--layer: %v", wrong)
 	described := c.vit.preprocessing.Describe(c.vit.size)
 	if standardised(inputs) {
 		described = "standardised images"
-	} else if !whole && c.vit.size%patch != 0 {
-		return usagef("--size: images of %d×%d pixels cannot be split into the transformer's patches of %d", c.vit.size, c.vit.size, patch)
+	} else {
+		refuse(!whole && c.vit.size%patch != 0, "--size: images of %[1]d×%[1]d pixels cannot be split into the transformer's patches of %[2]d", c.vit.size, patch)
 	}
 	images := openImages(inputs, c.vit)
 	engine := openEngine()
@@ -170,7 +157,7 @@ func (c featureCall) run(ctx context.Context, inputs []string, file string) erro
 }
 
 // preprocessingFlags adds the flags of how images are preprocessed. The function that it returns changes what the makers of the weights do where flags say so.
-func preprocessingFlags(c *cobra.Command) func(*vitFile) error {
+func preprocessingFlags(c *cobra.Command) func(*vitFile) {
 	flags := c.Flags()
 	size := flags.Int("size", 224, "`PIXELS` of the height and width of crops, or of the shorter side of whole images; by default as the weights' makers have it")
 	resize := flags.Int("resize", 0, "`PIXELS` that the shorter side is resized to; by default the size over the share of --crop")
@@ -181,11 +168,9 @@ func preprocessingFlags(c *cobra.Command) func(*vitFile) error {
 	number := func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
 	flags.Var(listFlag(&mean, number), "mean", "`COLOUR` to subtract, as three numbers with commas between them; by default ImageNet's mean")
 	flags.Var(listFlag(&std, number), "std", "`COLOUR` to divide by after that; by default ImageNet's standard deviation")
-	return func(v *vitFile) (err error) {
+	return func(v *vitFile) {
 		p := &v.preprocessing
-		if *size < 1 || *size > 8192 {
-			return usagef("--size %d is not between 1 and 8192", *size)
-		}
+		refuse(*size < 1 || *size > 8192, "--size %d is not between 1 and 8192", *size)
 		if flags.Changed("size") {
 			if p.Resize > 0 { // The makers' length belongs to their size, and its share to any.
 				p.CropPct, p.Resize = float64(v.size)/float64(p.Resize), 0
@@ -206,17 +191,14 @@ func preprocessingFlags(c *cobra.Command) func(*vitFile) error {
 			given []float64
 			to    *[3]float64
 		}{{"mean", mean, &p.Mean}, {"std", std, &p.Std}} {
-			if flags.Changed(colour.name) && (len(colour.given) != 3 || copy(colour.to[:], colour.given) != 3) {
-				return usagef("--%s: want three numbers with commas between them", colour.name)
-			}
+			refuse(flags.Changed(colour.name) && (len(colour.given) != 3 || copy(colour.to[:], colour.given) != 3),
+				"--%s: want three numbers with commas between them", colour.name)
 		}
 		if *resize != 0 {
 			p.Resize = *resize
 		}
-		if wrong := settings.Check(p); wrong != nil {
-			return usagef("--%s", strings.NewReplacer("crop_pct", "crop", "_", "-").Replace(wrong.Error()))
-		}
-		return nil
+		wrong := settings.Check(p)
+		refuse(wrong != nil, "--%s", strings.NewReplacer("crop_pct", "crop", "_", "-").Replace(fmt.Sprint(wrong)))
 	}
 }
 

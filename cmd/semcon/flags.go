@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/janpfeifer/must"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/spelling"
 	"github.com/semcon/semcon/sccore/experiments"
@@ -45,6 +46,13 @@ func (p parsed[T]) Type() string { return p.kind }
 func (p parsed[T]) Set(text string) (err error) {
 	*p.value, err = p.parse(text)
 	return err
+}
+
+// refuse ends the verb with an error of wrong usage if there is a mistake.
+func refuse(mistake bool, format string, args ...any) {
+	if mistake {
+		must.M(usagef(format, args...))
+	}
 }
 
 // listFlag is the value of a flag of values with commas between them, and spaces. If it is given twice, the second list counts; an empty text is no list.
@@ -202,29 +210,16 @@ var csvNumbers = []string{"paper", "mean", "sd", "low", "high", "n", "p", "corre
 
 // printLines prints a CSV text with a header as JSON: an object for each line.
 func printLines(text string) error {
-	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-	if err != nil {
-		return err
-	}
+	rows := must.M1(csv.NewReader(strings.NewReader(text)).ReadAll())
 	lines := []map[string]any{}
 	for _, row := range rows[min(1, len(rows)):] {
 		line := map[string]any{}
 		for i, name := range rows[0] {
-			switch {
-			case name == "values":
-				values := []any{}
-				for _, value := range strings.Fields(row[i]) {
-					if values = append(values, json.Number(value)); value == "NaN" { // Of a failed run.
-						values[len(values)-1] = nil
-					}
-				}
-				line[name] = values
-			case !slices.Contains(csvNumbers, name):
-				line[name] = row[i]
-			case row[i] == "":
-				line[name] = nil
-			default:
-				line[name] = json.Number(row[i])
+			line[name] = row[i]
+			if name == "values" { // NaN is that of a failed run.
+				line[name] = json.RawMessage("[" + strings.ReplaceAll(strings.Join(strings.Fields(row[i]), ","), "NaN", "null") + "]")
+			} else if slices.Contains(csvNumbers, name) {
+				line[name] = json.RawMessage(cmp.Or(row[i], "null"))
 			}
 		}
 		lines = append(lines, line)
@@ -248,43 +243,27 @@ func parallelFlag(c *cobra.Command, n *int) {
 	c.Flags().IntVar(n, "parallel", 0, "`NUMBER` of runs at the same time; by default 1 in full, and one per core in quick and smoke")
 }
 
-// requireFolder returns an error if the folder that a flag names does not exist. An empty flag names none.
-func requireFolder(flag, folder string) error {
+// requireFolder ends the verb with an error if the folder that a flag names does not exist. An empty flag names none.
+func requireFolder(flag, folder string) {
 	if info, err := os.Stat(folder); folder != "" && (err != nil || !info.IsDir()) {
-		return fmt.Errorf("--%s %s: the folder does not exist", flag, folder)
+		must.M(fmt.Errorf("--%s %s: the folder does not exist", flag, folder))
 	}
-	return nil
 }
 
-// requireWritable returns an error if files cannot be written in the folder that a flag names. Verbs call it before they do any work.
-func requireWritable(flag, folder string) error {
-	if folder == "" {
-		return usagef("--%s is empty: want a folder", flag)
-	}
+// requireWritable ends the verb with an error if files cannot be written in the folder that a flag names. Verbs call it before they do any work.
+func requireWritable(flag, folder string) {
+	refuse(folder == "", "--%s is empty: want a folder", flag)
 	if err := atomicfile.Writable(folder); err != nil {
-		return fmt.Errorf("--%s: %w", flag, err)
+		must.M(fmt.Errorf("--%s: %w", flag, err))
 	}
-	return nil
 }
 
 // requireWritableFile is [requireWritable] for a file.
-func requireWritableFile(flag, file string) error {
+func requireWritableFile(flag, file string) {
 	if info, err := os.Stat(file); err == nil && info.IsDir() {
-		return fmt.Errorf("--%s %s: is a folder, want a file", flag, file)
+		must.M(fmt.Errorf("--%s %s: is a folder, want a file", flag, file))
 	}
-	return requireWritable(flag, filepath.Dir(file))
-}
-
-// requireReadableFile returns an error that names the flag if its file is not there or cannot be seen.
-func requireReadableFile(flag, file string) error {
-	_, err := os.Stat(file)
-	if failed := new(fs.PathError); errors.As(err, &failed) {
-		err = failed.Err
-	}
-	if err != nil {
-		return fmt.Errorf("--%s %s: %w", flag, file, err)
-	}
-	return nil
+	requireWritable(flag, filepath.Dir(file))
 }
 
 // listed says how many names a command line has, and which.

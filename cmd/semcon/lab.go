@@ -42,19 +42,14 @@ func labVerb() *cobra.Command {
 	setupOnly := flags.Bool("setup-only", false, "set up and exit")
 	global := flags.Bool("global", false, "with --setup-only: install the XLA plugin into your cache folder, for binaries outside a checkout")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if *port < 0 || *port > 65535 {
-			return usagef("--port %d is not between 1 and 65535", *port)
-		}
-		if _, err := study.ParseProfile(*profile); *profile != "" && err != nil {
-			return usagef("--%v", err)
-		}
+		refuse(*port < 0 || *port > 65535, "--port %d is not between 1 and 65535", *port)
+		_, err := study.ParseProfile(*profile)
+		refuse(*profile != "" && err != nil, "--%v", err)
 		if *data != "" {
 			*data = must.M1(filepath.Abs(*data))
-			must.M(requireFolder("data", *data))
+			requireFolder("data", *data)
 		}
-		if *global && !*setupOnly {
-			return usagef("--global needs --setup-only: the notebooks need a checkout")
-		}
+		refuse(*global && !*setupOnly, "--global needs --setup-only: the notebooks need a checkout")
 		in := must.M1(installOf(*global))
 		folder, copies := filepath.Join(in.root, "notebooks"), filepath.Join(in.root, "out", "lab")
 		if !*originals && !*setupOnly {

@@ -47,11 +47,9 @@ func notebooksVerb() *cobra.Command {
 	timeout := flags.Duration("timeout", 0, "`TIME` limit of one cell, such as 90s or 2h; 0 for none")
 	update := flags.Bool("update", false, "also write the outputs into the notebooks themselves")
 	c.RunE = func(c *cobra.Command, names []string) error {
-		if *timeout < 0 {
-			return usagef("--timeout %s is negative", *timeout)
-		}
-		must.M(requireWritable("out", *out))
-		must.M(requireFolder("data", *data))
+		refuse(*timeout < 0, "--timeout %s is negative", *timeout)
+		requireWritable("out", *out)
+		requireFolder("data", *data)
 		in := must.M1(installOf(false))
 		files := notebookFiles(filepath.Join(in.root, "notebooks"), names)
 		// The cells read the command line through package nb. They run in the folder of the notebook, so paths are absolute.
@@ -94,9 +92,7 @@ func notebookFiles(folder string, names []string) (files []string) {
 		name = strings.TrimSuffix(name, ".ipynb") + ".ipynb"
 		places := []string{filepath.Join(folder, name), name}
 		i := slices.IndexFunc(places, exists)
-		if i < 0 {
-			must.M(usagef("no notebook %s in %s", name, folder))
-		}
+		refuse(i < 0, "no notebook %s in %s", name, folder)
 		files = append(files, places[i])
 	}
 	return files

@@ -38,9 +38,7 @@ const inputsHelp = "Images are files, folders, patterns such as 'photos/*.jpg', 
 
 // findImages returns the paths of the images that the arguments of a verb name, and says which files are ignored. It ends the verb with an error.
 func findImages(inputs []string) []string {
-	if len(inputs) == 0 {
-		must.M(usagef("want at least one image: files, folders, patterns or lists"))
-	}
+	refuse(len(inputs) == 0, "want at least one image: files, folders, patterns or lists")
 	paths, skipped, err := datasets.FindImages(inputs...)
 	for _, s := range skipped {
 		fmt.Fprintf(os.Stderr, "ignored %s: %s\n", s.File, s.Reason)
@@ -53,8 +51,8 @@ const drawnAtOnce = 16
 
 // fewImages is [findImages] of a verb that draws all images at once, with a file of weights. Of many images it takes some, evenly spread, and says so.
 func fewImages(file string, inputs []string) (some []string) {
-	if len(inputs) > 0 && file == "" {
-		must.M(noWeights())
+	if len(inputs) > 0 {
+		requireWeights(file)
 	}
 	paths := findImages(inputs)
 	if len(paths) <= max(len(inputs), drawnAtOnce) {
@@ -86,21 +84,19 @@ func showVerb() *cobra.Command {
 		var points []features.Point
 		for _, text := range *places {
 			var at features.Point
-			if n, err := fmt.Sscanf(text+"\n", "%g,%g\n", &at.X, &at.Y); n != 2 || err != nil || !(at.X >= 0 && at.X < 1 && at.Y >= 0 && at.Y < 1) {
-				return usagef("--point %s: want X,Y from 0 up to 1, such as 0.5,0.3", text)
-			}
+			n, err := fmt.Sscanf(text+"\n", "%g,%g\n", &at.X, &at.Y)
+			inside := at.X >= 0 && at.X < 1 && at.Y >= 0 && at.Y < 1
+			refuse(n != 2 || err != nil || !inside, "--point %s: want X,Y from 0 up to 1, such as 0.5,0.3", text)
 			points = append(points, at)
 		}
-		if *size < 0 || *size > 2048 {
-			return usagef("--size %d is not between 1 and 2048", *size)
-		}
-		must.M(requireWritable("out", *out))
+		refuse(*size < 0 || *size > 2048, "--size %d is not between 1 and 2048", *size)
+		requireWritable("out", *out)
 		if example {
 			paths = make([]string, 1)
 			paths[0], *file = must.M2(ownimages.Example(*out))
 			fmt.Printf("no image and no weights: %s, and a small encoder that was trained on drawn scenes, %s\n", paths[0], *file)
 		} else {
-			must.M(locateFlag(c, "weights", file))
+			locateFlag(c, "weights", file)
 		}
 		for _, f := range must.M1(ownimages.Show(openEngine(), *file, paths, *size, points...)) {
 			must.M(figures.SaveFigure(*out, f.Name, f.Figure))
@@ -131,21 +127,17 @@ func attentionVerb() *cobra.Command {
 	c.Flags().IntVar(&maps.Filter, "cross", 3, "`NUMBER` of cross-attention maps of the filter, those that vary most; 0 for all")
 	c.RunE = func(c *cobra.Command, inputs []string) error {
 		paths := fewImages(*file, inputs)
-		if maps.Heads < 0 || maps.Filter < 0 {
-			return usagef("--self %d, --cross %d: want numbers from 0", maps.Heads, maps.Filter)
-		}
-		if err := figures.CheckFormat(*out); err != nil {
-			return usagef("--out %v", err)
-		}
-		must.M(locateFlag(c, "weights", file))
-		must.M(requireWritableFile("out", *out))
+		refuse(maps.Heads < 0 || maps.Filter < 0, "--self %d, --cross %d: want numbers from 0", maps.Heads, maps.Filter)
+		err := figures.CheckFormat(*out)
+		refuse(err != nil, "--out %v", err)
+		locateFlag(c, "weights", file)
+		requireWritableFile("out", *out)
 		v := choice.open(*file)
 		if c.Flags().Changed("size") {
 			v.size = *size
 		}
-		if patch := v.ViT.PatchSize; v.size < patch || v.size%patch != 0 {
-			return usagef("--size %d is not a multiple of the transformer's patches of %d", v.size, patch)
-		}
+		patch := v.ViT.PatchSize
+		refuse(v.size < patch || v.size%patch != 0, "--size %d is not a multiple of the transformer's patches of %d", v.size, patch)
 		var images []evaluation.Image
 		for _, path := range paths {
 			images = append(images, must.M1(v.readImage(path)))
@@ -179,9 +171,7 @@ type modelDrawing struct {
 // open finds the images of which the pictures end so, and opens the engine. Two images with one name would overwrite each other's pictures. It ends the verb with
 // an error.
 func (d *modelDrawing) open(inputs []string, ending string) compute.Backend {
-	if len(inputs) > 0 && d.file == "" {
-		must.M(usagef("--weights FILE is missing"))
-	}
+	refuse(len(inputs) > 0 && d.file == "", "--weights FILE is missing")
 	d.paths = findImages(inputs)
 	for _, path := range d.paths {
 		stem := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
@@ -190,7 +180,7 @@ func (d *modelDrawing) open(inputs []string, ending string) compute.Backend {
 		}
 		d.stems = append(d.stems, stem)
 	}
-	must.M(requireWritable("out", d.out))
+	requireWritable("out", d.out)
 	return must.M1(backend.Open())
 }
 
@@ -269,9 +259,7 @@ func detectVerb() *cobra.Command {
 		"image's name, as in COCO, or, if a name is not a number, the image's place in the call, from 1")
 	score := c.Flags().Float64("score", 0.5, "lowest `SCORE`, from 0 to 1, of the objects that are drawn and counted; "+resultsName+" has all above 0.05")
 	c.RunE = func(c *cobra.Command, inputs []string) error {
-		if !(*score >= 0 && *score <= 1) {
-			return usagef("--score %g is not between 0 and 1", *score)
-		}
+		refuse(!(*score >= 0 && *score <= 1), "--score %g is not between 0 and 1", *score)
 		engine := d.open(inputs, "_objects.png")
 		model := must.M1(finetune.OpenDetectionModel(engine, d.file))
 		defer model.Close()

@@ -25,7 +25,7 @@ import (
 // the verb with an error.
 func readRecords(verbName string, o *study.Options, in string, all ...study.Experiment) (records []study.Record) {
 	if o.Out != cmp.Or(os.Getenv(outVariable), "out") {
-		must.M(requireFolder("out", o.Out))
+		requireFolder("out", o.Out)
 	}
 	for _, e := range all {
 		for _, line := range must.M1(study.BrokenLines(study.Folder(o.Out, e.Name))) {
@@ -63,7 +63,7 @@ func tableVerb() *cobra.Command {
 	setFlag(c, o)
 	c.RunE = func(c *cobra.Command, names []string) error {
 		experiment, label := oneExperiment(names)
-		must.M(locateSettings(c, &o.Set))
+		locateSettings(c, &o.Set)
 		folder := filepath.Join(o.Out, experiment.Name)
 		records := readRecords("table", o, folder, experiment)
 		if len(records) == 0 {
@@ -151,7 +151,7 @@ func claimsVerb() *cobra.Command {
 	format := choiceFlag(c, "format", "`FORMAT`: "+strings.Join(formats, ", "), formats...)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		readRecords("claims", o, o.Out, experiments.All()...)
-		must.M(locateSettings(c, &o.Set))
+		locateSettings(c, &o.Set)
 		scoreboard := must.M1(experiments.Claims(o.Out, o.Profile, o.Set...))
 		if *format == "json" {
 			return printLines(scoreboard.CSV())
@@ -172,14 +172,10 @@ func compareVerb() *cobra.Command {
 	to := c.Flags().String("to", "", "`FILE` of a page with the comparison and its curves; .html")
 	format := formatFlag(c)
 	c.RunE = func(_ *cobra.Command, runs []string) error {
-		if len(runs) != 2 {
-			return usagef("want two runs, such as ablation/line2, got %s", listed(runs))
-		}
+		refuse(len(runs) != 2, "want two runs, such as ablation/line2, got %s", listed(runs))
 		if *to != "" {
-			if !strings.EqualFold(filepath.Ext(*to), ".html") {
-				return usagef("--to %s: want a file that ends with .html", *to)
-			}
-			must.M(requireWritableFile("to", *to))
+			refuse(!strings.EqualFold(filepath.Ext(*to), ".html"), "--to %s: want a file that ends with .html", *to)
+			requireWritableFile("to", *to)
 		}
 		compared := must.M1(report.Compare(must.M1(report.Select(o.Out, runs[0], o.Profile)), must.M1(report.Select(o.Out, runs[1], o.Profile))))
 		if *to == "" {
@@ -203,10 +199,10 @@ func reportVerb() *cobra.Command {
 	models := c.Flags().Bool("models", false, "also draw what the models of the runs make of images, which computes")
 	target := reportFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		must.M(requireFolder("out", o.Out))
-		must.M(requireFolder("data", o.Data))
+		requireFolder("out", o.Out)
+		requireFolder("data", o.Data)
 		target.check(o.Out)
-		must.M(locateSettings(c, &o.Set))
+		locateSettings(c, &o.Set)
 		shown := report.Options{Profile: o.Profile, Out: o.Out, Data: o.Data, Set: o.Set}
 		if *models {
 			shown.Backend = must.M1(backend.Open())
@@ -239,7 +235,7 @@ func (t *reportTarget) check(out string) {
 		}
 	}
 	t.to = cmp.Or(t.to, filepath.Join(out, "report."+*t.format))
-	must.M(requireWritableFile("to", t.to))
+	requireWritableFile("to", t.to)
 }
 
 // write writes the report and prints its name. It ends the verb with an error.
@@ -266,11 +262,9 @@ func recordsVerb() *cobra.Command {
 	out := c.Flags().String("out", "out", "`FOLDER` of the records")
 	format := choiceFlag(c, "format", "`FORMAT`: csv, json or parquet", "csv", "json", "parquet")
 	c.RunE = func(c *cobra.Command, names []string) error {
-		if *format == "parquet" && progress.IsTerminal(os.Stdout) {
-			return usagef("--format parquet: not for a terminal; add > records.parquet")
-		}
+		refuse(*format == "parquet" && progress.IsTerminal(os.Stdout), "--format parquet: not for a terminal; add > records.parquet")
 		if c.Flags().Changed("out") {
-			must.M(requireFolder("out", *out))
+			requireFolder("out", *out)
 		}
 		all := []study.Quantity{}
 		for _, e := range inOrder(names) {

@@ -46,9 +46,7 @@ func trainVerb() *cobra.Command {
 	completeSettings(c)
 	devices := trainingFlags(c, &o.Folders.Cache, &o.CheckpointEvery)
 	c.RunE = func(c *cobra.Command, names []string) error {
-		if len(names) == 0 {
-			return usagef("want at least one image: files, folders, patterns or lists")
-		}
+		refuse(len(names) == 0, "want at least one image: files, folders, patterns or lists")
 		o.Folders.Images, o.Start.Smoke = names, *profile == "smoke"
 		if o.Out == "" {
 			folder := must.M1(filepath.Abs(names[0]))
@@ -58,9 +56,9 @@ func trainVerb() *cobra.Command {
 			o.Out = filepath.Join("out", "train", filepath.Base(folder))
 		}
 		if o.Start.Init != "" {
-			must.M(locateFlag(c, "init", &o.Start.Init))
+			locateFlag(c, "init", &o.Start.Init)
 		}
-		must.M(requireWritable("out", o.Out))
+		requireWritable("out", o.Out)
 		engine := openDevices(*devices, o.CheckpointEvery)
 		o.Command = commandLine(append([]string{"semcon"}, os.Args[1:]...)...)
 		announceEngine(os.Stderr, *devices)
@@ -97,36 +95,28 @@ func completeStudy(c *cobra.Command, o *study.Options, names []string) (e study.
 		must.M(usagef("%s is not the name of an experiment; a setting is --set %[1]s, each with its own --set", names[i]))
 	}
 	e, table = oneExperiment(names)
-	if c.Flags().Changed("seeds") && o.Seeds < 1 {
-		must.M(usagef("--seeds %d is not positive", o.Seeds))
-	}
+	refuse(c.Flags().Changed("seeds") && o.Seeds < 1, "--seeds %d is not positive", o.Seeds)
 	if !c.Flags().Changed("data") && (e.GeneratesData || e.DataBySet && e.DataFor(*o) == "") {
 		o.Data = "" // $SEMCON_DATA is for others.
 	}
 	if !e.GeneratesData {
-		must.M(requireFolder("data", o.Data))
+		requireFolder("data", o.Data)
 	}
 	if file := c.Flags().Lookup("config").Value.String(); file != "" {
 		set, err := readConfig(file)
-		if err != nil {
-			must.M(usagef("--config %s: %v", file, err))
-		}
+		refuse(err != nil, "--config %s: %v", file, err)
 		o.Set = append(set, o.Set...)
 	}
-	must.M(locateSettings(c, &o.Set))
+	locateSettings(c, &o.Set)
 	return e, table
 }
 
 // oneExperiment finds the experiment with the given name, or the one with a table of that name in the paper, which it then returns as table. It ends the verb
 // with an error.
 func oneExperiment(names []string) (e study.Experiment, table string) {
-	if len(names) != 1 {
-		must.M(usagef("want the name of one experiment, got %s (\"semcon list\" names them)", listed(names)))
-	}
+	refuse(len(names) != 1, "want the name of one experiment, got %s (\"semcon list\" names them)", listed(names))
 	e, table, err := experiments.Find(names[0])
-	if err != nil {
-		must.M(usagef("%v", err))
-	}
+	refuse(err != nil, "%v", err)
 	return e, table
 }
 
@@ -146,11 +136,9 @@ func announced(o *study.Options, devices int) {
 // completeParallel checks the number of runs at the same time on so many devices, and sets it to the default of its profile if it is 0. It ends the verb with an
 // error.
 func completeParallel(o *study.Options, devices int) {
+	refuse(o.Parallel < 0, "--parallel %d is negative", o.Parallel)
+	refuse(devices > 1 && o.Parallel > 1, "--parallel %d: runs on several devices go one after the other", o.Parallel)
 	switch {
-	case o.Parallel < 0:
-		must.M(usagef("--parallel %d is negative", o.Parallel))
-	case devices > 1 && o.Parallel > 1:
-		must.M(usagef("--parallel %d: runs on several devices go one after the other", o.Parallel))
 	case o.Parallel > 0:
 	case o.Profile == study.Full, o.Profile == study.Real, devices > 1: // A step of full size fills the device, and two runs that wait for each other's devices would wait for ever.
 		o.Parallel = 1
@@ -172,7 +160,7 @@ func runVerb() *cobra.Command {
 		announced(o, *devices)
 		experiment, table := completeStudy(c, o, names)
 		completeParallel(o, *devices)
-		must.M(requireWritable("out", o.Out))
+		requireWritable("out", o.Out)
 		if terminal := progress.IsTerminal(os.Stdin) && progress.IsTerminal(os.Stderr); terminal && !c.Flags().Changed("profile") && len(o.Only) == 0 {
 			must.M(askBeforeHours(c.Context(), os.Stdin, os.Stderr, experiment, *o))
 		}
@@ -252,12 +240,10 @@ func reproduceVerb() *cobra.Command {
 	target := reportFlags(c)
 	c.RunE = func(c *cobra.Command, names []string) error {
 		chosen := inOrder(names)
-		if o.Seeds < 0 {
-			return usagef("--seeds %d is negative", o.Seeds)
-		}
+		refuse(o.Seeds < 0, "--seeds %d is negative", o.Seeds)
 		completeParallel(o, 1)
-		must.M(requireFolder("data", o.Data))
-		must.M(requireWritable("out", o.Out))
+		requireFolder("data", o.Data)
+		requireWritable("out", o.Out)
 		target.check(o.Out)
 		b := must.M1(backend.Open())
 		announced(o, 1)

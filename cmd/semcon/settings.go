@@ -233,9 +233,8 @@ func settingsVerb() *cobra.Command {
 		if slices.ContainsFunc(all, func(s settings.Setting) bool { return strings.Contains(s.Value, or) }) {
 			header += "Where runs differ, all values are shown, with \"or\" between them. --set KEY=VALUE sets them for all runs.\n"
 		}
-		if all = slices.DeleteFunc(all, func(s settings.Setting) bool { return !strings.Contains(s.Key, settings.Key(word)) }); len(all) == 0 {
-			return usagef("%s has no setting with %q in its key", name, word)
-		}
+		all = slices.DeleteFunc(all, func(s settings.Setting) bool { return !strings.Contains(s.Key, settings.Key(word)) })
+		refuse(len(all) == 0, "%s has no setting with %q in its key", name, word)
 		switch {
 		case *format == "json":
 			listed := make([]settingLine, len(all))

@@ -39,9 +39,7 @@ func statusVerb() *cobra.Command {
 	c.RunE = func(c *cobra.Command, names []string) error {
 		if len(names) == 0 {
 			for _, flag := range []string{"profile", "only", "set"} { // They are for one experiment.
-				if c.Flags().Changed(flag) {
-					return usagef("--%s: name an experiment", flag)
-				}
+				refuse(c.Flags().Changed(flag), "--%s: name an experiment", flag)
 			}
 			return printOverview(*format, *o)
 		}
@@ -165,7 +163,7 @@ func watchVerb() *cobra.Command {
 				experiment, _ := oneExperiment(names)
 				folder = study.Folder(*out, experiment.Name)
 			}
-			must.M(requireFolder("out", *out))
+			requireFolder("out", *out)
 		}
 		switch {
 		case *serve:

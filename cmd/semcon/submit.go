@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"embed"
 	"errors"
@@ -47,15 +46,11 @@ func submitVerb() *cobra.Command {
 	binary := flags.String("binary", "", "`FILE` of semcon on the nodes; by default this one, and semcon for k8s")
 	start := flags.Bool("run", false, "also start the job")
 	c.RunE = func(c *cobra.Command, names []string) error {
-		if len(names) != 2 {
-			return usagef("want slurm or k8s and the name of an experiment, got %s", listed(names))
-		}
+		refuse(len(names) != 2, "want slurm or k8s and the name of an experiment, got %s", listed(names))
 		kind := names[0]
-		if _, known := clusters[kind]; !known {
-			return usagef("cluster %q is unknown; want slurm or k8s", kind)
-		}
+		refuse(clusters[kind].start == nil, "cluster %q is unknown; want slurm or k8s", kind)
 		experiment, _ := completeStudy(c, o, names[1:])
-		must.M(requireWritable("out", o.Out))
+		requireWritable("out", o.Out)
 		o.Warn = func(line string) { fmt.Fprintln(os.Stderr, line) }
 		cells := statusOf(experiment, *o)
 		for _, cell := range cells {
@@ -80,7 +75,7 @@ func submitVerb() *cobra.Command {
 		if job.GPUs > 1 {
 			job.Command = append(job.Command, "--devices", fmt.Sprint(job.GPUs))
 		}
-		text := must.M1(job.write(kind))
+		text := job.write(kind)
 		file := filepath.Join(folder, "job"+filepath.Ext(clusters[kind].template))
 		must.M(atomicfile.WriteBytes(file, []byte(text)))
 		must.M(os.MkdirAll(job.Logs, 0o777)) // Slurm does not make it.
@@ -199,33 +194,25 @@ var (
 	memorySize = regexp.MustCompile(`^[1-9][0-9]*[MGT]$`)
 )
 
-// write returns the file that starts the job on a kind of cluster. The error names the first field, as a flag, that a cluster would refuse.
-func (j clusterJob) write(kind string) (string, error) {
-	if err := settings.Check(j); err != nil {
-		return "", usagef("--%v", err)
-	}
-	switch {
-	case !jobName.MatchString(j.Name):
-		return "", usagef("job name %q: want lower-case letters, digits and \"-\", at most 52", j.Name)
-	case len(j.Cells) == 0:
-		return "", usagef("%s: no cells are left to run", j.Name)
-	case !memorySize.MatchString(j.Memory):
-		return "", usagef("--memory %q: want a number and M, G or T, such as 64G", j.Memory)
-	case j.Time < slurmTime(5*time.Minute):
-		return "", usagef("--time %v: want at least 5m", time.Duration(j.Time))
-	case j.Partition != "" && !plainWord.MatchString(j.Partition):
-		return "", usagef("--partition %q: not the name of a partition", j.Partition)
-	case kind == "k8s" && !plainWord.MatchString(j.Image):
-		return "", usagef("--image %q: want the name of a container image, which Containerfile builds", j.Image)
-	case kind == "k8s" && !jobName.MatchString(j.Claim):
-		return "", usagef("--claim %q: want the name of a persistent volume claim", j.Claim)
+// write returns the file that starts the job on a kind of cluster. It ends the verb with an error that names the first field, as a flag, that a cluster would
+// refuse.
+func (j clusterJob) write(kind string) string {
+	err := settings.Check(j)
+	refuse(err != nil, "--%v", err)
+	refuse(!jobName.MatchString(j.Name), "job name %q: want lower-case letters, digits and \"-\", at most 52", j.Name)
+	refuse(len(j.Cells) == 0, "%s: no cells are left to run", j.Name)
+	refuse(!memorySize.MatchString(j.Memory), "--memory %q: want a number and M, G or T, such as 64G", j.Memory)
+	refuse(j.Time < slurmTime(5*time.Minute), "--time %v: want at least 5m", time.Duration(j.Time))
+	refuse(j.Partition != "" && !plainWord.MatchString(j.Partition), "--partition %q: not the name of a partition", j.Partition)
+	if kind == "k8s" {
+		refuse(!plainWord.MatchString(j.Image), "--image %q: want the name of a container image, which Containerfile builds", j.Image)
+		refuse(!jobName.MatchString(j.Claim), "--claim %q: want the name of a persistent volume claim", j.Claim)
 	}
 	for _, path := range []string{j.Folder, j.Logs} {
-		if strings.ContainsAny(path, "\n%\\") { // sbatch expands % in the names of logs.
-			return "", usagef("%q: a folder of a cluster's job may not have %%, a backslash or a line break in its name", path)
-		}
+		refuse(strings.ContainsAny(path, "\n%\\"), // sbatch expands % in the names of logs.
+			"%q: a folder of a cluster's job may not have %%, a backslash or a line break in its name", path)
 	}
-	var text bytes.Buffer
-	err := templates.ExecuteTemplate(&text, clusters[kind].template, j)
-	return text.String(), err
+	var text strings.Builder
+	must.M(templates.ExecuteTemplate(&text, clusters[kind].template, j))
+	return text.String()
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,24 +49,18 @@ func addWeightFlags(cmd *cobra.Command) *weightChoice {
 // read checks the flags and reads the file. It ends the verb with an error.
 func (c *weightChoice) read(path string) *weights.Import {
 	want := encoder.ViT{NumHeads: c.heads, Epsilon: c.epsilon}
-	switch {
-	case c.arch != "" && (c.heads != 0 || c.epsilon != 0):
-		must.M(usagef("--arch already says the heads and the epsilon"))
-	case c.heads < 0 || c.heads > 1<<12:
-		must.M(usagef("--heads %d is out of range", c.heads))
-	case !(c.epsilon >= 0 && c.epsilon < 1):
-		must.M(usagef("--epsilon %g is not between 0 and 1", c.epsilon))
-	case c.arch != "":
-		var err error
-		if want, err = encoder.ViTByName(c.arch); err != nil {
-			must.M(usagef("--arch: %v", err))
-		}
+	refuse(c.arch != "" && (c.heads != 0 || c.epsilon != 0), "--arch already says the heads and the epsilon")
+	refuse(c.heads < 0 || c.heads > 1<<12, "--heads %d is out of range", c.heads)
+	refuse(!(c.epsilon >= 0 && c.epsilon < 1), "--epsilon %g is not between 0 and 1", c.epsilon)
+	if c.arch != "" {
+		v, err := encoder.ViTByName(c.arch)
+		refuse(err != nil, "--arch: %v", err)
+		want = v
 	}
 	if c.positions != "" {
 		want.Positions = encoder.Positions(c.positions)
-		if err := want.Positions.Check(); err != nil {
-			must.M(usagef("--%v", err))
-		}
+		err := want.Positions.Check()
+		refuse(err != nil, "--%v", err)
 	}
 	read, err := weights.ReadViT(path, want, c.branch, c.ignore...)
 	if decide := (weights.Undecided{}); errors.As(err, &decide) {
@@ -117,12 +112,13 @@ func openEngine() compute.Backend {
 	return engine
 }
 
-// noWeights is the error of a missing file of weights. It names one that a run of the experiment pretrain has left, if there is one.
-func noWeights() error {
-	if file, name := pretrain.Trained("out"); file != "" {
-		return usagef("--weights FILE is missing; %s has left %s", name, file)
+// requireWeights ends the verb if its flag of a file of weights is empty. The error names one that a run of the experiment pretrain has left, if there is one.
+func requireWeights(file string) {
+	if file == "" {
+		left, name := pretrain.Trained("out")
+		refuse(left != "", "--weights FILE is missing; %s has left %s", name, left)
+		refuse(true, "--weights FILE is missing; \"semcon run pretrain\" leaves one, and \"semcon show\" a small one, pictures/encoder.safetensors")
 	}
-	return usagef("--weights FILE is missing; \"semcon run pretrain\" leaves one, and \"semcon show\" a small one, pictures/encoder.safetensors")
 }
 
 // setupCommand repairs the set-up of a checkout.
@@ -130,12 +126,8 @@ const setupCommand = "go run ./cmd/semcon lab --setup-only"
 
 // openDevices opens the engine on a number of devices for a training that writes checkpoints every so often. It ends the verb with an error.
 func openDevices(n int, checkpointEvery time.Duration) compute.Backend {
-	switch {
-	case n < 1:
-		must.M(usagef("--devices %d is not positive", n))
-	case checkpointEvery < 0:
-		must.M(usagef("--checkpoint-every %v is negative", checkpointEvery))
-	}
+	refuse(n < 1, "--devices %d is not positive", n)
+	refuse(checkpointEvery < 0, "--checkpoint-every %v is negative", checkpointEvery)
 	return must.M1(backend.OpenDevices(n))
 }
 
@@ -174,24 +166,26 @@ var downloads = hub.Watch{
 	Say: func(line string) { fmt.Fprintln(os.Stderr, line) },
 }
 
-// locateFlag puts the path of the weights that a flag names in the place of the name.
-func locateFlag(c *cobra.Command, flag string, name *string) error {
+// locateFlag puts the path of the weights that a flag names in the place of the name. It ends the verb with an error, also if the file is not there or cannot be seen.
+func locateFlag(c *cobra.Command, flag string, name *string) {
 	path, err := hub.Locate(c.Context(), *name, downloads)
 	if err != nil {
-		return fmt.Errorf("--%s %w", flag, err)
+		must.M(fmt.Errorf("--%s %w", flag, err))
+	}
+	_, err = os.Stat(path)
+	if failed := new(fs.PathError); errors.As(err, &failed) {
+		must.M(fmt.Errorf("--%s %s: %w", flag, path, failed.Err))
 	}
 	*name = path
-	return requireReadableFile(flag, path)
 }
 
-// locateSettings puts paths in the place of names of weights in settings. Verbs that only read records take what the cache has.
-func locateSettings(c *cobra.Command, set *[]string) (err error) {
+// locateSettings puts paths in the place of names of weights in settings. Verbs that only read records take what the cache has. It ends the verb with an error.
+func locateSettings(c *cobra.Command, set *[]string) {
 	watch := downloads
 	watch.Cached = !slices.Contains([]string{"run", "submit"}, c.Name())
-	if *set, err = hub.Settings(c.Context(), *set, watch); err != nil && c.Context().Err() == nil {
-		return usagef("%v", err) // The setting names what cannot be had.
-	}
-	return err
+	located, err := hub.Settings(c.Context(), *set, watch)
+	refuse(err != nil && c.Context().Err() == nil, "%v", err) // The setting names what cannot be had.
+	*set = must.M1(located, err)
 }
 
 // printPublished prints where published weights are, and what was tried of them.
@@ -231,23 +225,18 @@ func importVerb() *cobra.Command {
 	format := formatFlag(c)
 	list := c.Flags().Bool("list", false, "name the published checkpoints of the paper's tables and their successors, where they are, and what was tried of them")
 	c.RunE = func(c *cobra.Command, names []string) error {
-		wanted := weights.Naming(*naming)
-		switch {
-		case *list && len(names) == 0:
+		if *list && len(names) == 0 {
 			return printPublished(*format)
-		case *list || len(names) != 1:
-			return usagef("want one file of weights, or --list alone; got %s", listed(names))
-		case *out != "" && filepath.Ext(*out) != ".safetensors":
-			return usagef("--out %s does not end with .safetensors", *out)
-		case wanted.Check() != nil:
-			return usagef("--%v", wanted.Check())
-		case wanted == weights.Transformers && *out != "" && filepath.Base(*out) != weights.ModelFile:
-			return usagef("--out %s: transformers only finds weights that are called %s, with a config.json beside them", *out, weights.ModelFile)
-		case *keepHead && wanted != weights.Timm:
-			return usagef("--head: only timm's names leave room for a projection head")
 		}
+		wanted := weights.Naming(*naming)
+		refuse(*list || len(names) != 1, "want one file of weights, or --list alone; got %s", listed(names))
+		refuse(*out != "" && filepath.Ext(*out) != ".safetensors", "--out %s does not end with .safetensors", *out)
+		refuse(wanted.Check() != nil, "--%v", wanted.Check())
+		refuse(wanted == weights.Transformers && *out != "" && filepath.Base(*out) != weights.ModelFile,
+			"--out %s: transformers only finds weights that are called %s, with a config.json beside them", *out, weights.ModelFile)
+		refuse(*keepHead && wanted != weights.Timm, "--head: only timm's names leave room for a projection head")
 		if *out != "" {
-			must.M(requireWritableFile("out", *out))
+			requireWritableFile("out", *out)
 		}
 		names[0] = must.M1(hub.Locate(c.Context(), names[0], downloads))
 		v := vitFile{Import: choice.read(names[0])}

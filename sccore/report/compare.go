@@ -212,10 +212,9 @@ func (c *Comparison) curves(a, b Selection) {
 		plot := figures.Curves{X: "step", Y: quantity}
 		varies := false // A quantity that is switched off is 0.
 		for i, steps := range []map[float64][]float64{first[quantity], second[quantity]} {
-			for _, step := range slices.Sorted(maps.Keys(steps)) {
-				// Named as in the tables. The names of runs are too long for a legend.
-				figures.AddPoint(&plot.Series, []string{"A", "B"}[i], step, stats.MeanInterval(steps[step]).Mean)
-				varies = varies || slices.ContainsFunc(steps[step], func(value float64) bool { return value != plot.Series[i].Y[0] })
+			addSteps(&plot, []string{"A", "B"}[i], steps) // Named as in the tables. The names of runs are too long for a legend.
+			for _, values := range steps {
+				varies = varies || slices.ContainsFunc(values, func(value float64) bool { return value != plot.Series[i].Y[0] })
 			}
 		}
 		if len(plot.Series) == 2 && varies {
@@ -224,28 +223,17 @@ func (c *Comparison) curves(a, b Selection) {
 	}
 }
 
-// recorded reads what a run has recorded along the way: by quantity and step, one value for each seed. A point without a step is left out.
+// recorded reads what a run has recorded along the way, with one value for each seed.
 func (c *Comparison) recorded(s Selection) map[string]map[float64][]float64 {
-	all := map[string]map[float64][]float64{}
 	var files []string
 	for _, r := range s.Records {
 		if ending := filepath.Ext(r.Curve); ending == ".jsonl" || ending == ".csv" { // Others are tails.
-			add(&files, r.Curve)
+			add(&files, filepath.Join(s.Folder, filepath.FromSlash(r.Curve)))
 		}
 	}
-	for _, file := range files {
-		points, err := readCurve(filepath.Join(s.Folder, filepath.FromSlash(file)))
-		if err != nil {
-			add(&c.Notes, "not read: "+err.Error())
-		}
-		for _, point := range points {
-			for quantity, value := range point.values {
-				if all[quantity] == nil {
-					all[quantity] = map[float64][]float64{}
-				}
-				all[quantity][point.step] = append(all[quantity][point.step], value)
-			}
-		}
+	all, errs := quantities(files...)
+	for _, err := range errs {
+		add(&c.Notes, "not read: "+err.Error())
 	}
 	return all
 }

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/ownimages"
@@ -211,15 +212,13 @@ func Curves(runs ...Run) (all []figures.Curves) {
 				name = strings.TrimSpace(string(rune('A'+i)) + " " + name)
 			}
 			add(&names, name)
-			points, _ := readCurve(file)
-			for _, point := range points {
-				for quantity, value := range point.values {
-					at := slices.IndexFunc(all, func(c figures.Curves) bool { return c.Y == quantity })
-					if at < 0 {
-						at, all = len(all), append(all, figures.Curves{X: "step", Y: quantity})
-					}
-					figures.AddPoint(&all[at].Series, name, point.step, value)
+			recorded, _ := quantities(file)
+			for quantity, steps := range recorded {
+				at := slices.IndexFunc(all, func(c figures.Curves) bool { return c.Y == quantity })
+				if at < 0 {
+					at, all = len(all), append(all, figures.Curves{X: "step", Y: quantity})
 				}
+				addSteps(&all[at], name, steps)
 			}
 		}
 	}
@@ -244,36 +243,45 @@ func Curves(runs ...Run) (all []figures.Curves) {
 	return all
 }
 
-// curvePoint is what a run has recorded at a step, by quantity.
-type curvePoint struct {
-	step   float64
-	values map[string]float64
+// addSteps adds a series of the mean values at steps.
+func addSteps(plot *figures.Curves, name string, steps map[float64][]float64) {
+	for _, step := range slices.Sorted(maps.Keys(steps)) {
+		figures.AddPoint(&plot.Series, name, step, stats.MeanInterval(steps[step]).Mean)
+	}
 }
 
-// readCurve reads a curve, of lines of JSON or of a table. The points before an error are good.
-func readCurve(file string) (points []curvePoint, err error) {
-	var lines []map[string]string
-	if filepath.Ext(file) == ".csv" {
-		lines, err = ownimages.ReadMetrics(file)
-	} else {
+// quantities reads curves, each of lines of JSON or a table: by quantity and step, a value for each file. Points without a step are left out, and those before an
+// error are good.
+func quantities(files ...string) (all map[string]map[float64][]float64, errs []error) {
+	all = map[string]map[float64][]float64{}
+	for _, file := range files {
+		var lines []map[string]string
 		var recorded []json.RawMessage
-		recorded, err = study.ReadCurve[json.RawMessage](file)
+		var err error
+		if filepath.Ext(file) == ".csv" {
+			lines, err = ownimages.ReadMetrics(file)
+		} else {
+			recorded, err = study.ReadCurve[json.RawMessage](file)
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
 		for _, line := range recorded {
 			lines = append(lines, flatten(line))
 		}
-	}
-	for _, line := range lines {
-		step, failed := strconv.ParseFloat(line["step"], 64)
-		if failed != nil { // A point without a step is left out.
-			continue
-		}
-		values := map[string]float64{}
-		for quantity, text := range line {
-			if value, failed := strconv.ParseFloat(text, 64); failed == nil && quantity != "step" && quantity != "epoch" {
-				values[quantity] = value
+		for _, line := range lines {
+			step, failed := strconv.ParseFloat(line["step"], 64)
+			for quantity, text := range line {
+				value, none := strconv.ParseFloat(text, 64)
+				if failed != nil || none != nil || quantity == "step" || quantity == "epoch" {
+					continue
+				}
+				if all[quantity] == nil {
+					all[quantity] = map[float64][]float64{}
+				}
+				all[quantity][step] = append(all[quantity][step], value)
 			}
 		}
-		points = append(points, curvePoint{step, values})
 	}
-	return points, err
+	return all, errs
 }

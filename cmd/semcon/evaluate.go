@@ -160,12 +160,10 @@ func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitF
 	}
 	err := settings.Apply(e, c.set...)
 	refuse(err != nil, "%v", err)
-	if err := settings.Check(e); err != nil {
-		given := "--set "
-		if key, _, _ := strings.Cut(err.Error(), " "); slices.Contains(c.Sizes, key) || flagSettings[key] != "" {
-			given = "--"
-		}
-		return usagef("%s%v", given, err)
+	if err = settings.Check(e); err != nil {
+		key, _, _ := strings.Cut(err.Error(), " ")
+		refuse(slices.Contains(c.Sizes, key) || flagSettings[key] != "", "--%v", err)
+		return usagef("--set %v", err)
 	}
 	d, err := e.Open(c.source)
 	if bad := (evaluation.BadSetting{}); errors.As(err, &bad) {
@@ -281,9 +279,7 @@ type cocoResult struct {
 func evaluateCOCO(annotations, detections string) (r cocoResult) {
 	truth := must.M1(datasets.OpenInstances(annotations))
 	found := must.M1(metrics.OpenDetections(detections, truth))
-	if len(found) == 0 {
-		must.M(fmt.Errorf("%s: has no detections", detections))
-	}
+	fail(len(found) == 0, "%s: has no detections", detections)
 	r = cocoResult{Images: len(truth.Images), Annotations: len(truth.Annotations), SkippedAnnotations: truth.SkippedCount,
 		SkippedPolygons: truth.SkippedPolygons, Detections: len(found)}
 	masked := false
@@ -307,13 +303,10 @@ func evaluateCOCO(annotations, detections string) (r cocoResult) {
 	}
 	judge := func(by metrics.COCOKind, none string) metrics.COCOAP {
 		judged, err := metrics.EvaluateCOCO(truth, found, by)
-		switch {
-		case err != nil && strings.HasPrefix(err.Error(), "detection "): // An error about the truth names its file.
-			err = fmt.Errorf("%s: %w", detections, err)
-		case err == nil && judged.AP < 0:
-			err = fmt.Errorf("%s: has no %s", annotations, none)
-		}
-		return must.M1(judged, err)
+		fail(err != nil && strings.HasPrefix(err.Error(), "detection "), "%s: %w", detections, err) // An error about the truth names its file.
+		must.M(err)
+		fail(judged.AP < 0, "%s: has no %s", annotations, none)
+		return judged
 	}
 	if r.Boxes = judge(metrics.Boxes, "annotation that can be used, other than crowds"); masked {
 		for _, s := range truth.RequireMasks() {

@@ -331,9 +331,8 @@ func standardised(inputs []string) bool {
 func openStandardised(path string) (list imageList) {
 	named, _ := must.M2(safetensors.Read(path))
 	images := named["images"]
-	if images == nil || images.DType() != dtypes.Float32 || images.Rank() != 4 || images.Shape().Dim(3) != 3 {
-		must.M(fmt.Errorf("%s: want a float32 tensor \"images\", [count, height, width, 3]", path))
-	}
+	fail(images == nil || images.DType() != dtypes.Float32 || images.Rank() != 4 || images.Shape().Dim(3) != 3,
+		"%s: want a float32 tensor \"images\", [count, height, width, 3]", path)
 	values := tensors.MustCopyFlatData[float32](images)
 	height, width := images.Shape().Dim(1), images.Shape().Dim(2)
 	for i := range images.Shape().Dim(0) {

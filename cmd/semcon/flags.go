@@ -55,6 +55,13 @@ func refuse(mistake bool, format string, args ...any) {
 	}
 }
 
+// fail ends the verb with an error if there is a fault.
+func fail(fault bool, format string, args ...any) {
+	if fault {
+		must.M(fmt.Errorf(format, args...))
+	}
+}
+
 // listFlag is the value of a flag of values with commas between them, and spaces. If it is given twice, the second list counts; an empty text is no list.
 func listFlag[T any](to *[]T, parse func(string) (T, error)) parsed[[]T] {
 	return parsed[[]T]{"list", to, func(text string) (list []T, err error) {
@@ -245,24 +252,21 @@ func parallelFlag(c *cobra.Command, n *int) {
 
 // requireFolder ends the verb with an error if the folder that a flag names does not exist. An empty flag names none.
 func requireFolder(flag, folder string) {
-	if info, err := os.Stat(folder); folder != "" && (err != nil || !info.IsDir()) {
-		must.M(fmt.Errorf("--%s %s: the folder does not exist", flag, folder))
-	}
+	info, err := os.Stat(folder)
+	fail(folder != "" && (err != nil || !info.IsDir()), "--%s %s: the folder does not exist", flag, folder)
 }
 
 // requireWritable ends the verb with an error if files cannot be written in the folder that a flag names. Verbs call it before they do any work.
 func requireWritable(flag, folder string) {
 	refuse(folder == "", "--%s is empty: want a folder", flag)
-	if err := atomicfile.Writable(folder); err != nil {
-		must.M(fmt.Errorf("--%s: %w", flag, err))
-	}
+	err := atomicfile.Writable(folder)
+	fail(err != nil, "--%s: %w", flag, err)
 }
 
 // requireWritableFile is [requireWritable] for a file.
 func requireWritableFile(flag, file string) {
-	if info, err := os.Stat(file); err == nil && info.IsDir() {
-		must.M(fmt.Errorf("--%s %s: is a folder, want a file", flag, file))
-	}
+	info, err := os.Stat(file)
+	fail(err == nil && info.IsDir(), "--%s %s: is a folder, want a file", flag, file)
 	requireWritable(flag, filepath.Dir(file))
 }
 

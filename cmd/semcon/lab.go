@@ -81,13 +81,12 @@ func serveLab(ctx context.Context, in install, lab *exec.Cmd, folder string, por
 	lab.Env = append(lab.Env, "JUPYTER_TOKEN="+token)
 	lab.Stdout, lab.Stderr = log, log
 	must.M(adoptOrphans())
-	if err := lab.Start(); err != nil {
-		return fmt.Errorf("cannot start JupyterLab: %w", err)
-	}
+	err := lab.Start()
+	fail(err != nil, "cannot start JupyterLab: %w", err)
 	running, ended := context.WithCancelCause(ctx)
 	exit := make(chan error, 1)
 	go func() { exit <- lab.Wait(); ended(errors.New("JupyterLab ended immediately")) }()
-	err := waitForServer(running, port, token)
+	err = waitForServer(running, port, token)
 	if err == nil {
 		fmt.Printf("JupyterLab is at http://127.0.0.1:%d%s?token=%s\nThe notebooks are in %s. Ctrl-C stops JupyterLab.\n"+
 			"From another machine: ssh -L %[1]d:127.0.0.1:%[1]d HOST\n", port, firstPage, token, folder)
@@ -160,11 +159,11 @@ func freePort(wanted int) int {
 		if listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			must.M(listener.Close())
 			return port
-		} else if wanted != 0 {
-			must.M(fmt.Errorf("--port %d: %w", port, err))
+		} else {
+			fail(wanted != 0, "--port %d: %w", port, err)
 		}
 	}
-	must.M(fmt.Errorf("no free port between %d and %d: choose one with --port", first, last))
+	fail(true, "no free port between %d and %d: choose one with --port", first, last)
 	return 0
 }
 

@@ -68,9 +68,7 @@ func notebooksVerb() *cobra.Command {
 			execute(c.Context(), python, file, result)
 			if *update {
 				clean, err := cleanNotebook(must.M1(os.ReadFile(result+".ipynb")), in.root)
-				if err != nil {
-					return fmt.Errorf("%s.ipynb: %w", result, err)
-				}
+				fail(err != nil, "%s.ipynb: %w", result, err)
 				must.M(atomicfile.WriteBytes(file, clean))
 			}
 			fmt.Println(result + ".html")
@@ -84,9 +82,8 @@ func notebooksVerb() *cobra.Command {
 // folder. It ends the verb with an error.
 func notebookFiles(folder string, names []string) (files []string) {
 	if len(names) == 0 {
-		if files = must.M1(filepath.Glob(filepath.Join(folder, "*.ipynb"))); len(files) == 0 {
-			must.M(fmt.Errorf("no notebook in %s", folder))
-		}
+		files = must.M1(filepath.Glob(filepath.Join(folder, "*.ipynb")))
+		fail(len(files) == 0, "no notebook in %s", folder)
 	}
 	for _, name := range names {
 		name = strings.TrimSuffix(name, ".ipynb") + ".ipynb"
@@ -109,10 +106,8 @@ func execute(ctx context.Context, python *exec.Cmd, notebook, result string) {
 	must.M(python.Start())
 	failure := followCells(bufio.NewScanner(stdout), result)
 	err := python.Wait()
-	if err != nil {
-		err = fmt.Errorf("%s was not executed (%w); the log is %s", notebook, err, log.Name())
-	}
-	must.M(cmp.Or(ctx.Err(), failure, err))
+	must.M(cmp.Or(ctx.Err(), failure))
+	fail(err != nil, "%s was not executed (%w); the log is %s", notebook, err, log.Name())
 }
 
 // followCells shows the lines of execute_notebook.py in a bar and returns the failure that they name.

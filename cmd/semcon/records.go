@@ -230,9 +230,8 @@ func reportFlags(c *cobra.Command) *reportTarget {
 func (t *reportTarget) check(out string) {
 	if *t.format == "pdf" {
 		var err error
-		if t.browser, err = report.Browser(); err != nil {
-			must.M(fmt.Errorf("--format pdf: %w", err))
-		}
+		t.browser, err = report.Browser()
+		fail(err != nil, "--format pdf: %w", err)
 	}
 	t.to = cmp.Or(t.to, filepath.Join(out, "report."+*t.format))
 	requireWritableFile("to", t.to)

@@ -187,9 +187,8 @@ func settingsOf(names []string, profile study.Profile, dataset string) (name, ti
 		return "train", fmt.Sprintf("of %d images from random weights", images), must.M1(settings.List(config))
 	}
 	e, _ := oneExperiment(names)
-	if all = must.M1(defaults(e, profile, dataset)); len(all) == 0 {
-		must.M(fmt.Errorf("%s has no cells to read settings from; it needs the records of another experiment", e.Name))
-	}
+	all = must.M1(defaults(e, profile, dataset))
+	fail(len(all) == 0, "%s has no cells to read settings from; it needs the records of another experiment", e.Name)
 	return e.Name, fmt.Sprintf("profile %s", profile), all
 }
 

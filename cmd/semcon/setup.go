@@ -251,7 +251,7 @@ func (in install) do(ctx context.Context, steps []setupStep, w io.Writer) {
 			err := ended(func() error { return t.run(ctx, out) })
 			must.M(ctx.Err())
 			if err != nil {
-				must.M(fmt.Errorf("set-up step %q: %s; the log is %s", t.name, out.explain(err), log.Name()))
+				fail(true, "set-up step %q: %s; the log is %s", t.name, out.explain(err), log.Name())
 			}
 			done++
 		}

@@ -62,22 +62,17 @@ func (in install) probe(ctx context.Context) (m machine) {
 	default:
 		m.plugin = xlaCPUPackages
 	}
-	if in.root == "" && m.plugin == "" {
-		must.M(errors.New("there is no XLA plugin for this machine, and nothing else to set up without a checkout"))
-	}
+	fail(in.root == "" && m.plugin == "", "there is no XLA plugin for this machine, and nothing else to set up without a checkout")
 	return m
 }
 
 func (m *machine) findPython(ctx context.Context) {
 	path, err := exec.LookPath("python3")
-	if err != nil {
-		must.M(errors.New("python3 is not on the PATH: install Python 3.11 or newer (Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python)"))
-	}
+	fail(err != nil, "python3 is not on the PATH: install Python 3.11 or newer (Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python)")
 	lines := ask("cannot run "+path, exec.CommandContext(ctx, path, "-c", "import sys; print(*sys.version_info[:2], sys.executable, sep='\\n')"), 3)
 	m.python, m.pythonVersion = lines[2], lines[0]+"."+lines[1]
-	if minor, err := strconv.Atoi(lines[1]); err != nil || lines[0] != "3" || minor < 11 {
-		must.M(fmt.Errorf("%s is Python %s: JupyterLab needs 3.11 or newer; put a newer python3 first on the PATH", path, m.pythonVersion))
-	}
+	minor, err := strconv.Atoi(lines[1])
+	fail(err != nil || lines[0] != "3" || minor < 11, "%s is Python %s: JupyterLab needs 3.11 or newer; put a newer python3 first on the PATH", path, m.pythonVersion)
 }
 
 var errNoGo = errors.New("go is not on the PATH: install Go 1.26.5 or newer from https://go.dev/dl")
@@ -112,9 +107,7 @@ func ask(what string, command *exec.Cmd, n int) []string {
 	} else if err == nil && len(lines) != n {
 		err = fmt.Errorf("it printed %q", out)
 	}
-	if err != nil {
-		must.M(fmt.Errorf("%s: %w", what, err))
-	}
+	fail(err != nil, "%s: %w", what, err)
 	return lines
 }
 

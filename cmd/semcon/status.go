@@ -306,9 +306,7 @@ var watchTemplate = page.Template(watchText)
 // serveRuns serves the page on this machine alone until ctx ends, which is the normal end. It ends the verb with an error.
 func serveRuns(ctx context.Context, folder string, port int) {
 	listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
-	if err != nil {
-		must.M(fmt.Errorf("--port %d: %w", port, err))
-	}
+	fail(err != nil, "--port %d: %w", port, err)
 	token := rand.Text()
 	server := &http.Server{Handler: runsPage{folder, token}, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { server.Close() })

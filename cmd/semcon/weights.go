@@ -169,12 +169,10 @@ var downloads = hub.Watch{
 // locateFlag puts the path of the weights that a flag names in the place of the name. It ends the verb with an error, also if the file is not there or cannot be seen.
 func locateFlag(c *cobra.Command, flag string, name *string) {
 	path, err := hub.Locate(c.Context(), *name, downloads)
-	if err != nil {
-		must.M(fmt.Errorf("--%s %w", flag, err))
-	}
+	fail(err != nil, "--%s %w", flag, err)
 	_, err = os.Stat(path)
-	if failed := new(fs.PathError); errors.As(err, &failed) {
-		must.M(fmt.Errorf("--%s %s: %w", flag, path, failed.Err))
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		fail(true, "--%s %s: %w", flag, path, failed.Err)
 	}
 	*name = path
 }
@@ -258,9 +256,8 @@ func importVerb() *cobra.Command {
 
 // export writes imported weights with what belongs beside them. It ends the verb with an error.
 func (v vitFile) export(source, out string, naming weights.Naming) {
-	if err := naming.Fits(v.ViT); err != nil {
-		must.M(fmt.Errorf("%s: %w", source, err))
-	}
+	err := naming.Fits(v.ViT)
+	fail(err != nil, "%s: %w", source, err)
 	store := must.M1(v.Store())
 	v.Release()
 	metadata := map[string]string{

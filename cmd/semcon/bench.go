@@ -88,7 +88,7 @@ func benchVerb() *cobra.Command {
 	devices := flags.Int("devices", 1, "`NUMBER` of devices of this host that share each batch")
 	count := flags.Int("steps", 10, "`NUMBER` of steps that are measured of each kind; fewer where they take more than "+benchTime.String())
 	format := formatFlag(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	c.Run = func(c *cobra.Command, _ []string) {
 		for name, number := range map[string]int{"batch": *batch, "steps": *count} {
 			refuse(number < 1 && flags.Changed(name), "--%s %d is not positive", name, number)
 		}
@@ -122,7 +122,7 @@ func benchVerb() *cobra.Command {
 			m.Steps = append(m.Steps, measured)
 		}
 		m.Full = fullProfiles(work, m.Steps)
-		return printAs(*format, m.text(), m)
+		printAs(*format, m.text(), m)
 	}
 	return c
 }

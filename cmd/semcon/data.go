@@ -48,9 +48,10 @@ func dataVerb() *cobra.Command {
 		}
 		return known, cobra.ShellCompDirectiveNoFileComp
 	}
-	c.RunE = func(c *cobra.Command, names []string) error {
+	c.Run = func(c *cobra.Command, names []string) {
 		if len(names) == 0 && *lacking == "" {
-			return listData(c.Context(), *format, folder)
+			listData(c.Context(), *format, folder)
+			return
 		}
 		refuse(len(names) == 0 || names[0] != "fetch", "unknown action %q, want fetch", strings.Join(names, " "))
 		refuse(len(names) > 1 && *lacking != "", "--for %s: name datasets or an experiment, not both", *lacking)
@@ -71,7 +72,7 @@ func dataVerb() *cobra.Command {
 			refuse(!slices.Contains(known, name),
 				"cannot fetch dataset %q%s only %s", name, cmp.Or(spelling.DidYouMean(name, known), ","), strings.Join(known, ", "))
 		}
-		return fetchDatasets(c.Context(), names, folder, *from)
+		fetchDatasets(c.Context(), names, folder, *from)
 	}
 	return c
 }
@@ -89,10 +90,11 @@ type splitLine struct {
 }
 
 // listData reads every split in the folder and prints its identity, to be compared with the identities in run records.
-func listData(ctx context.Context, format, folder string) error {
+func listData(ctx context.Context, format, folder string) {
 	all, w := []splitLine{}, textOf(format)
 	if folder == "" {
-		return printAs(format, checkData(folder)[0].Detail+", or fetch: semcon data fetch cifar10 --data data\n", all)
+		printAs(format, checkData(folder)[0].Detail+", or fetch: semcon data fetch cifar10 --data data\n", all)
+		return
 	}
 	requireFolder("data", folder)
 	count, lacking := 0, map[string]bool{}
@@ -129,8 +131,8 @@ func listData(ctx context.Context, format, folder string) error {
 			fmt.Fprintf(w, "  %-14s %-8s %s\n", d.Key, size, d.Name)
 		}
 	}
-	must.M(printAs(format, "", all))
-	return broken(count)
+	printAs(format, "", all)
+	fail(count > 0, "%d broken, see above", count)
 }
 
 // describeClassFolders describes the user's class folders or archives.
@@ -139,7 +141,7 @@ func describeClassFolders(folder, ext string) string {
 }
 
 // fetchDatasets fetches datasets, and prints the steps for those that a person has to get.
-func fetchDatasets(ctx context.Context, names []string, folder, from string) error {
+func fetchDatasets(ctx context.Context, names []string, folder, from string) {
 	const megabyte = 1_000_000
 	var fetched, byHand []string
 	for _, d := range fetch.Table {
@@ -165,9 +167,7 @@ func fetchDatasets(ctx context.Context, names []string, folder, from string) err
 		},
 	}, fetched...)
 	bar.Close()
-	if err != nil {
-		return err
-	}
+	must.M(err)
 	for _, name := range names {
 		for _, split := range datasets.Available(folder, name) {
 			if !split.Missing() {
@@ -175,10 +175,7 @@ func fetchDatasets(ctx context.Context, names []string, folder, from string) err
 			}
 		}
 	}
-	if len(byHand) > 0 {
-		return fmt.Errorf("%s: to be got by hand, see above", strings.Join(byHand, " and "))
-	}
-	return nil
+	fail(len(byHand) > 0, "%s: to be got by hand, see above", strings.Join(byHand, " and "))
 }
 
 func listVerb() *cobra.Command {
@@ -191,7 +188,7 @@ func listVerb() *cobra.Command {
 	dataFlag(c, &data)
 	format := formatFlag(c)
 	long := c.Flags().Bool("long", false, "show the question, the data and the cost of every profile of each experiment")
-	c.RunE = func(_ *cobra.Command, names []string) error {
+	c.Run = func(_ *cobra.Command, names []string) {
 		chosen := experiments.All()
 		if len(names) > 0 {
 			chosen = nil
@@ -205,7 +202,8 @@ func listVerb() *cobra.Command {
 			for _, e := range chosen {
 				all.Experiments = append(all.Experiments, experimentLine{e.Name, e.Title, e.Reproduces, e.Data, e.Cost})
 			}
-			return printAs("json", "", all)
+			printAs("json", "", all)
+			return
 		}
 		if len(names) == 0 {
 			fmt.Printf("engine  %s\n\ndata\n", backend.Engine())
@@ -227,7 +225,6 @@ func listVerb() *cobra.Command {
 			}
 			fmt.Print(describeExperiment(e))
 		}
-		return nil
 	}
 	return c
 }

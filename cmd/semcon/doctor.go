@@ -46,7 +46,7 @@ func doctorVerb() *cobra.Command {
 	format := formatFlag(c)
 	repair := c.Flags().Bool("repair", false, "move broken lines of the records aside")
 	clearCache := c.Flags().Bool("clear-cache", false, "remove the programs that XLA has compiled; they are compiled again when they are needed")
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	c.Run = func(c *cobra.Command, _ []string) {
 		if *clearCache {
 			must.M(xlacache.Clear())
 		}
@@ -58,18 +58,10 @@ func doctorVerb() *cobra.Command {
 				count++
 			}
 		}
-		must.M(printAs(*format, "", all))
-		return broken(count)
+		printAs(*format, "", all)
+		fail(count > 0, "%d broken, see above", count)
 	}
 	return c
-}
-
-// broken is the error of a report with so many broken things.
-func broken(count int) error {
-	if count == 0 {
-		return nil
-	}
-	return fmt.Errorf("%d broken, see above", count)
 }
 
 // checkBackends computes on the Go engine and on the backend that runs would use.
@@ -156,7 +148,7 @@ func checkData(folder string) []finding {
 	if folder == "" {
 		return []finding{{stateMissing, "data", "no data folder, so only synthetic images; set one with --data or SEMCON_DATA"}}
 	}
-	if err := ended(func() error { requireFolder("data", folder); return nil }); err != nil {
+	if err := ended(func() { requireFolder("data", folder) }); err != nil {
 		return []finding{{stateBroken, "data", err.Error()}}
 	}
 	var findings []finding

@@ -37,12 +37,12 @@ func evaluateVerb() *cobra.Command {
 	c.AddCommand(cocoVerb())
 	known := append(evaluation.Names(), "coco")
 	slices.Sort(known)
-	c.RunE = func(_ *cobra.Command, names []string) error {
+	c.Run = func(_ *cobra.Command, names []string) {
 		near := ""
 		if len(names) == 1 {
 			near = spelling.DidYouMean(names[0], known)
 		}
-		return usagef("want one evaluation of %s, got %s%s", strings.Join(known, ", "), listed(names), near)
+		refuse(true, "want one evaluation of %s, got %s%s", strings.Join(known, ", "), listed(names), near)
 	}
 	return c
 }
@@ -118,7 +118,7 @@ func evaluationVerb(named evaluation.Named) *cobra.Command {
 	flags.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that seeds all draws: of the memory, of crops, of the first centres; the images stay the same, so seeds do not measure the spread over images")
 	flags.StringArrayVar(&c.set, "set", nil, "`KEY=VALUE` of a setting of the evaluation; can be given several times. An unknown key lists all")
 	format := formatFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, folders []string) error {
+	cmd.Run = func(cmd *cobra.Command, folders []string) {
 		c.weights, c.format, c.source.Dataset, c.source.Folders = *file, *format, *dataset, folders
 		if _, err := os.Stat(filepath.Join(c.source.Dir, evaluation.ImageNet)); labelled && len(folders) == 0 && err != nil && c.source.Dir != "" {
 			if _, _, ok := evaluation.SplitFolders(c.source.Dir); ok { // As experiments take them.
@@ -142,13 +142,13 @@ func evaluationVerb(named evaluation.Named) *cobra.Command {
 			}
 		}
 		locateFlag(cmd, "weights", &c.weights)
-		return c.run(cmd.Context(), e, choice.open(c.weights))
+		c.run(cmd.Context(), e, choice.open(c.weights))
 	}
 	return cmd
 }
 
 // run evaluates weights and prints the result.
-func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitFile) error {
+func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitFile) {
 	must.M(v.Complete())
 	patch := v.ViT.PatchSize
 	if c.size == 0 {
@@ -163,11 +163,11 @@ func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitF
 	if err = settings.Check(e); err != nil {
 		key, _, _ := strings.Cut(err.Error(), " ")
 		refuse(slices.Contains(c.Sizes, key) || flagSettings[key] != "", "--%v", err)
-		return usagef("--set %v", err)
+		refuse(true, "--set %v", err)
 	}
 	d, err := e.Open(c.source)
 	if bad := (evaluation.BadSetting{}); errors.As(err, &bad) {
-		return usagef("--%s: %v", bad.Key, err)
+		refuse(true, "--%s: %v", bad.Key, err)
 	}
 	must.M(err)
 	if probe, ok := e.(*evaluation.LinearClassification); ok && len(c.source.Folders) > 0 && !settings.Given(c.set, "epochs") { // One epoch of few images trains nothing.
@@ -190,7 +190,7 @@ func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitF
 	measured, err := e.Measure(ctx, encoder, d)
 	bar.Close()
 	must.M(cmp.Or(ctx.Err(), err))
-	return c.print(e, d, measured)
+	c.print(e, d, measured)
 }
 
 // evaluated is a result: what was measured on, and the numbers.
@@ -212,7 +212,7 @@ type everywhere struct {
 }
 
 // print prints a result.
-func (c evaluationCall) print(e evaluation.Evaluation, d evaluation.Data, measured evaluation.Result) error {
+func (c evaluationCall) print(e evaluation.Evaluation, d evaluation.Data, measured evaluation.Result) {
 	r := evaluated{Evaluation: c.Name, Weights: c.weights, Data: d.Identity(), Protocol: cmp.Or(measured.Protocol, e.Protocol()), Numbers: measured.Report}
 	if d.Train != nil {
 		r.Data = fmt.Sprintf("%s: %s; test: %s", cmp.Or(c.Training, "training"), d.Train.Identity, d.Test.Identity)
@@ -232,7 +232,7 @@ func (c evaluationCall) print(e evaluation.Evaluation, d evaluation.Data, measur
 		r.Everywhere = &everywhere{d.Test.Classes[class], constant}
 		text += fmt.Sprintf("%s everywhere: mIoU %.2f %%, pixel accuracy %.2f %%\n", r.Everywhere.Class, constant.MIoU, constant.Accuracy)
 	}
-	return printAs(c.format, text, r)
+	printAs(c.format, text, r)
 }
 
 func cocoVerb() *cobra.Command {
@@ -243,7 +243,7 @@ func cocoVerb() *cobra.Command {
 	annotations := c.Flags().String("annotations", "", "`FILE` of the true objects, as COCO's instances_val2017.json")
 	detections := c.Flags().String("detections", "", "`FILE` of results in COCO's format: boxes, masks or both")
 	format := formatFlag(c)
-	c.RunE = func(*cobra.Command, []string) error {
+	c.Run = func(*cobra.Command, []string) {
 		refuse(*annotations == "", "--annotations FILE is missing")
 		refuse(*detections == "", "--detections FILE is missing")
 		result := evaluateCOCO(*annotations, *detections)
@@ -257,7 +257,7 @@ func cocoVerb() *cobra.Command {
 		if result.Masks != nil {
 			text += fmt.Sprintf("\nmasks\n%s", result.Masks)
 		}
-		return printAs(*format, text, result)
+		printAs(*format, text, result)
 	}
 	return c
 }

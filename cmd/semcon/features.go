@@ -91,7 +91,7 @@ func featuresVerb() *cobra.Command {
 	flags.IntVar(&c.outputs.Resolution, "resolution", 0, "`NUMBER` of rows or columns, whichever are fewer, that maps of patches are resized to; by default as many as patches")
 	preprocess := preprocessingFlags(cmd)
 	flags.IntVar(&c.batch, "batch", 16, "`NUMBER` of images per batch")
-	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+	cmd.Run = func(cmd *cobra.Command, names []string) {
 		for i, block := range c.outputs.Blocks {
 			refuse(slices.Contains(c.outputs.Blocks[:i], block), "--layer: block %d is there twice", block)
 		}
@@ -108,13 +108,13 @@ func featuresVerb() *cobra.Command {
 		locateFlag(cmd, "weights", file)
 		c.vit = choice.open(*file)
 		preprocess(&c.vit)
-		return c.run(cmd.Context(), names, *file)
+		c.run(cmd.Context(), names, *file)
 	}
 	return cmd
 }
 
 // run computes the features of images with the weights in a file, and writes them.
-func (c featureCall) run(ctx context.Context, inputs []string, file string) error {
+func (c featureCall) run(ctx context.Context, inputs []string, file string) {
 	patch, whole := c.vit.ViT.PatchSize, c.vit.preprocessing.CropMode == datasets.WholeImage
 	refuse(whole && c.outputs.Patches && filepath.Ext(c.out) == ".npy", "--out %s: maps of whole images have several sizes; want a .safetensors", c.out)
 	wrong := c.outputs.Check(c.vit.ViT)
@@ -146,14 +146,14 @@ func (c featureCall) run(ctx context.Context, inputs []string, file string) erro
 		fmt.Fprintf(os.Stderr, "skipped %s\n", why)
 	}
 	if len(rows) == 0 {
-		return errors.Join(fmt.Errorf("none of the images in %s can be read: %s", strings.Join(inputs, ", "), skipped[0]), store.Remove())
+		must.M(errors.Join(fmt.Errorf("none of the images in %s can be read: %s", strings.Join(inputs, ", "), skipped[0]), store.Remove()))
 	}
 	if len(skipped) > 0 {
 		fmt.Fprintf(os.Stderr, "skipped %d of %s\n", len(skipped), plural.Count(len(skipped)+len(rows), "image"))
 	}
 	c.write(store, rows, described)
 	fmt.Printf("wrote %s: %s, %d features each, from %s\n", c.out, plural.Count(len(rows), "image"), c.vit.ViT.Dim, c.vit.ViT.Name)
-	return store.Remove()
+	must.M(store.Remove())
 }
 
 // preprocessingFlags adds the flags of how images are preprocessed. The function that it returns changes what the makers of the weights do where flags say so.

@@ -193,15 +193,15 @@ func formatFlag(c *cobra.Command) *string {
 	return choiceFlag(c, "format", "`FORMAT`: text or json", "text", "json")
 }
 
-// printAs prints a result as one of the formats of [formatFlag].
-func printAs(format, text string, result any) error {
+// printAs prints a result as one of the formats of [formatFlag]. It ends the verb with an error.
+func printAs(format, text string, result any) {
 	if format == "json" {
 		out := json.NewEncoder(os.Stdout)
 		out.SetIndent("", "  ")
-		return out.Encode(result)
+		must.M(out.Encode(result))
+		return
 	}
 	fmt.Print(text)
-	return nil
 }
 
 // textOf returns where a verb prints its text: nowhere if the format is JSON.
@@ -216,7 +216,7 @@ func textOf(format string) io.Writer {
 var csvNumbers = []string{"paper", "mean", "sd", "low", "high", "n", "p", "corrected_p", "family", "images_low", "images_high", "images"}
 
 // printLines prints a CSV text with a header as JSON: an object for each line.
-func printLines(text string) error {
+func printLines(text string) {
 	rows := must.M1(csv.NewReader(strings.NewReader(text)).ReadAll())
 	lines := []map[string]any{}
 	for _, row := range rows[min(1, len(rows)):] {
@@ -231,7 +231,7 @@ func printLines(text string) error {
 		}
 		lines = append(lines, line)
 	}
-	return printAs("json", "", lines)
+	printAs("json", "", lines)
 }
 
 // weightsFlag adds the flag of a file of weights.

@@ -41,7 +41,7 @@ func labVerb() *cobra.Command {
 	originals := flags.Bool("originals", false, "open the project's own notebooks, not copies in out/lab/")
 	setupOnly := flags.Bool("setup-only", false, "set up and exit")
 	global := flags.Bool("global", false, "with --setup-only: install the XLA plugin into your cache folder, for binaries outside a checkout")
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	c.Run = func(c *cobra.Command, _ []string) {
 		refuse(*port < 0 || *port > 65535, "--port %d is not between 1 and 65535", *port)
 		_, err := study.ParseProfile(*profile)
 		refuse(*profile != "" && err != nil, "--%v", err)
@@ -58,7 +58,7 @@ func labVerb() *cobra.Command {
 		must.M(in.ensure(c.Context(), os.Stderr))
 		if *setupOnly {
 			fmt.Printf("%s is set up\n", cmp.Or(in.root, in.folder))
-			return nil
+			return
 		}
 		*port = freePort(*port)
 		if !*originals {
@@ -67,14 +67,14 @@ func labVerb() *cobra.Command {
 		}
 		lab := labCommand(c.Context(), in, folder, *port, !*noBrowser && hasDesktop())
 		lab.Env = append(lab.Env, "SEMCON_PROFILE="+*profile, "SEMCON_DATA="+*data, "SEMCON_OUT="+cmp.Or(os.Getenv("SEMCON_OUT"), filepath.Join(in.root, "out")))
-		return serveLab(c.Context(), in, lab, folder, *port)
+		serveLab(c.Context(), in, lab, folder, *port)
 	}
 	return c
 }
 
 // serveLab runs JupyterLab on a folder until ctx ends, which is the normal end, or until it fails. The token is passed in the environment,
-// because every user of a machine can read the arguments of a process.
-func serveLab(ctx context.Context, in install, lab *exec.Cmd, folder string, port int) error {
+// because every user of a machine can read the arguments of a process. It ends the verb with an error.
+func serveLab(ctx context.Context, in install, lab *exec.Cmd, folder string, port int) {
 	log := must.M1(os.Create(in.dir("lab.log")))
 	defer log.Close()
 	token := rand.Text()
@@ -95,10 +95,7 @@ func serveLab(ctx context.Context, in install, lab *exec.Cmd, folder string, por
 	}
 	err = cmp.Or(err, <-exit) // It is nil if the server was shut down from its own menu.
 	endChildren()
-	if ctx.Err() != nil || err == nil {
-		return nil
-	}
-	return fmt.Errorf("%w; the log is %s", err, log.Name())
+	fail(ctx.Err() == nil && err != nil, "%w; the log is %s", err, log.Name())
 }
 
 // labCommand returns the command line of JupyterLab on a folder of notebooks.

@@ -187,7 +187,7 @@ func TestTakenPort(t *testing.T) {
 	}
 	defer listener.Close()
 	port := listener.Addr().(*net.TCPAddr).Port
-	if err := ended(func() error { freePort(port); return nil }); err == nil || !strings.Contains(err.Error(), "--port "+strconv.Itoa(port)) {
+	if err := ended(func() { freePort(port) }); err == nil || !strings.Contains(err.Error(), "--port "+strconv.Itoa(port)) {
 		t.Errorf("a taken port: %v", err)
 	}
 	if port := freePort(0); port < 8888 {

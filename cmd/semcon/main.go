@@ -65,9 +65,9 @@ func newRoot() *cobra.Command {
 		}
 		for _, one := range append(c.Commands(), c) {
 			one.Example = "  " + strings.ReplaceAll(one.Example, "\n", "\n  ")
-			run := one.RunE
+			run := one.Run
 			one.RunE = func(c *cobra.Command, args []string) error {
-				return panics.Catch(func() error { return ended(func() error { return run(c, args) }) })
+				return panics.Catch(func() error { return ended(func() { run(c, args) }) })
 			}
 		}
 		root.AddCommand(c)
@@ -88,7 +88,7 @@ func init() {
 }
 
 // ended runs a verb and returns its error, also that of [must.M].
-func ended(run func() error) (err error) {
+func ended(run func()) (err error) {
 	defer func() {
 		switch caught := recover().(type) {
 		case nil:
@@ -98,7 +98,8 @@ func ended(run func() error) (err error) {
 			panic(caught)
 		}
 	}()
-	return run()
+	run()
+	return nil
 }
 
 // grace is how long a verb may take to stop, and childGrace how long a program that it has started. XLA compiles for minutes and cannot be interrupted, so the
@@ -227,17 +228,18 @@ func helpVerb() *cobra.Command {
 		},
 	}
 	man := c.Flags().String("man", "", "`FOLDER` to write man pages of all verbs to, instead")
-	c.RunE = func(c *cobra.Command, names []string) error {
+	c.Run = func(c *cobra.Command, names []string) {
 		if *man != "" {
 			must.M(os.MkdirAll(*man, 0o777))
-			return doc.GenManTree(c.Root(), &doc.GenManHeader{Section: "1"}, *man)
+			must.M(doc.GenManTree(c.Root(), &doc.GenManHeader{Section: "1"}, *man))
+			return
 		}
 		described, _, err := c.Root().Find(names)
 		if err != nil {
-			return unknownVerb(c.Root(), names[0])
+			must.M(unknownVerb(c.Root(), names[0]))
 		}
 		described.InitDefaultHelpFlag()
-		return described.Help()
+		must.M(described.Help())
 	}
 	return c
 }
@@ -245,7 +247,7 @@ func helpVerb() *cobra.Command {
 func versionVerb() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "print the version and the commit of this program, the engine, and the versions of what computes", Example: "semcon version", Args: noNames,
-		RunE: func(*cobra.Command, []string) error {
+		Run: func(*cobra.Command, []string) {
 			versions := backend.Versions()
 			fmt.Printf("%-8s %s, %s\n", "semcon", backend.Version, cmp.Or(versions["semcon"], "unknown commit"))
 			fmt.Printf("%-8s %s\n", "engine", backend.Engine())
@@ -253,7 +255,6 @@ func versionVerb() *cobra.Command {
 				fmt.Printf("%-8s %s\n", name, cmp.Or(versions[name], "not in this program"))
 			}
 			fmt.Printf("%-8s %s, %s/%s\n", "go", versions["go"], runtime.GOOS, runtime.GOARCH)
-			return nil
 		},
 	}
 }

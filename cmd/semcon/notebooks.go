@@ -46,7 +46,7 @@ func notebooksVerb() *cobra.Command {
 	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets, by default $SEMCON_DATA; without either the notebooks draw synthetic images")
 	timeout := flags.Duration("timeout", 0, "`TIME` limit of one cell, such as 90s or 2h; 0 for none")
 	update := flags.Bool("update", false, "also write the outputs into the notebooks themselves")
-	c.RunE = func(c *cobra.Command, names []string) error {
+	c.Run = func(c *cobra.Command, names []string) {
 		refuse(*timeout < 0, "--timeout %s is negative", *timeout)
 		requireWritable("out", *out)
 		requireFolder("data", *data)
@@ -73,7 +73,6 @@ func notebooksVerb() *cobra.Command {
 			}
 			fmt.Println(result + ".html")
 		}
-		return nil
 	}
 	return c
 }

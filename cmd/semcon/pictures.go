@@ -75,7 +75,7 @@ func showVerb() *cobra.Command {
 	out := c.Flags().String("out", "pictures", "`FOLDER` for the pictures, .svg and .png")
 	size := c.Flags().Int("size", 0, "`PIXELS` of the height and width that images are cropped to; by default 224 or the nearest that the patches fit")
 	places := c.Flags().StringArray("point", nil, "also draw where patches are like the one at `X,Y` of the first image, in shares of its width and height: 0.5,0.5 is the middle; may be repeated")
-	c.RunE = func(c *cobra.Command, inputs []string) error {
+	c.Run = func(c *cobra.Command, inputs []string) {
 		var paths []string
 		example := len(inputs) == 0 && *file == ""
 		if !example {
@@ -107,7 +107,6 @@ func showVerb() *cobra.Command {
 		} else {
 			fmt.Printf("nearest.png compares each image with the next, so it has no row for %s\n", paths[len(paths)-1])
 		}
-		return nil
 	}
 	return c
 }
@@ -125,7 +124,7 @@ func attentionVerb() *cobra.Command {
 	maps := features.AttentionMaps{}
 	c.Flags().IntVar(&maps.Heads, "self", 3, "`NUMBER` of self-attention maps, from the first heads of [CLS]; 0 for all")
 	c.Flags().IntVar(&maps.Filter, "cross", 3, "`NUMBER` of cross-attention maps of the filter, those that vary most; 0 for all")
-	c.RunE = func(c *cobra.Command, inputs []string) error {
+	c.Run = func(c *cobra.Command, inputs []string) {
 		paths := fewImages(*file, inputs)
 		refuse(maps.Heads < 0 || maps.Filter < 0, "--self %d, --cross %d: want numbers from 0", maps.Heads, maps.Filter)
 		err := figures.CheckFormat(*out)
@@ -148,7 +147,6 @@ func attentionVerb() *cobra.Command {
 		must.M(c.Context().Err())
 		must.M(figures.SaveAs(filepath.Clean(*out), sheet))
 		fmt.Printf("wrote %s: %s of %s, from %s\n", *out, plural.Count(len(sheet.Images)-1, "map"), plural.Count(len(images), "image"), v.ViT.Name)
-		return nil
 	}
 	return c
 }
@@ -192,7 +190,7 @@ func (d *modelDrawing) each(ctx context.Context, about string, predict func(i in
 	var failed []error
 	for i, path := range d.paths {
 		var summary string
-		err := ended(func() error { summary = predict(i, must.M1(datasets.ReadPhoto(path))); return nil })
+		err := ended(func() { summary = predict(i, must.M1(datasets.ReadPhoto(path))) })
 		must.M(ctx.Err())
 		if bar.Set(i+1, path); err != nil {
 			failed = append(failed, err)
@@ -210,14 +208,14 @@ func segmentVerb() *cobra.Command {
 		Example: "semcon segment street.jpg park.png --weights out/fine-tune/cells/synthetic/second/upernet/seed0-…/model.safetensors --out masks",
 	}
 	d := modelFlags(c, "model", "fine-tune", "masks", ": NAME_mask.png holds the classes, NAME_overlay.png shows them on the image, with their names below")
-	c.RunE = func(c *cobra.Command, inputs []string) error {
+	c.Run = func(c *cobra.Command, inputs []string) {
 		engine := d.open(inputs, "_mask.png")
 		model := must.M1(finetune.OpenSegmentationModel(engine, d.file))
 		defer model.Close()
 		about := fmt.Sprintf("%s on %s: %s", model.Segmenter.ViT.Name, model.Dataset, strings.Join(model.Classes, ", "))
-		return d.each(c.Context(), about, func(i int, photo *datasets.SegmentedImage) string {
+		must.M(d.each(c.Context(), about, func(i int, photo *datasets.SegmentedImage) string {
 			return drawClasses(model, photo, must.M1(model.Inference.Predict(c.Context(), photo, model.Segment)), filepath.Join(d.out, d.stems[i]))
-		})
+		}))
 	}
 	return c
 }
@@ -258,7 +256,7 @@ func detectVerb() *cobra.Command {
 	d := modelFlags(c, "detector", "detection", "detections", ", NAME_objects.png, and for "+resultsName+", COCO's format: image_id is the number in the "+
 		"image's name, as in COCO, or, if a name is not a number, the image's place in the call, from 1")
 	score := c.Flags().Float64("score", 0.5, "lowest `SCORE`, from 0 to 1, of the objects that are drawn and counted; "+resultsName+" has all above 0.05")
-	c.RunE = func(c *cobra.Command, inputs []string) error {
+	c.Run = func(c *cobra.Command, inputs []string) {
 		refuse(!(*score >= 0 && *score <= 1), "--score %g is not between 0 and 1", *score)
 		engine := d.open(inputs, "_objects.png")
 		model := must.M1(finetune.OpenDetectionModel(engine, d.file))
@@ -272,7 +270,7 @@ func detectVerb() *cobra.Command {
 			results = append(results, finetune.Results(found, ids[i], model.Categories)...)
 			return summary
 		})
-		return errors.Join(failed, metrics.WriteDetections(filepath.Join(d.out, resultsName), results))
+		must.M(errors.Join(failed, metrics.WriteDetections(filepath.Join(d.out, resultsName), results)))
 	}
 	return c
 }

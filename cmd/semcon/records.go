@@ -61,7 +61,7 @@ func tableVerb() *cobra.Command {
 	formats := append(slices.Clone(figures.Formats), "json")
 	format := choiceFlag(c, "format", "`FORMAT`: "+strings.Join(formats, ", ")+"; by default text in a terminal, and md elsewhere", formats...)
 	setFlag(c, o)
-	c.RunE = func(c *cobra.Command, names []string) error {
+	c.Run = func(c *cobra.Command, names []string) {
 		experiment, label := oneExperiment(names)
 		locateSettings(c, &o.Set)
 		folder := filepath.Join(o.Out, experiment.Name)
@@ -101,10 +101,10 @@ func tableVerb() *cobra.Command {
 			all += text
 		}
 		if *format == "json" {
-			return printLines(all)
+			printLines(all)
+			return
 		}
 		fmt.Print(all)
-		return nil
 	}
 	return c
 }
@@ -149,15 +149,15 @@ func claimsVerb() *cobra.Command {
 	setFlag(c, o)
 	formats := append(slices.Clone(figures.ScoreboardFormats), "json")
 	format := choiceFlag(c, "format", "`FORMAT`: "+strings.Join(formats, ", "), formats...)
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	c.Run = func(c *cobra.Command, _ []string) {
 		readRecords("claims", o, o.Out, experiments.All()...)
 		locateSettings(c, &o.Set)
 		scoreboard := must.M1(experiments.Claims(o.Out, o.Profile, o.Set...))
 		if *format == "json" {
-			return printLines(scoreboard.CSV())
+			printLines(scoreboard.CSV())
+			return
 		}
 		fmt.Print(must.M1(scoreboard.Format(*format)))
-		return nil
 	}
 	return c
 }
@@ -171,7 +171,7 @@ func compareVerb() *cobra.Command {
 	o := recordFlags(c, "of the runs", "of the records of runs that are named as EXPERIMENT/CELL; a run may also be the path of an experiment's folder, or the folder of a training by semcon train")
 	to := c.Flags().String("to", "", "`FILE` of a page with the comparison and its curves; .html")
 	format := formatFlag(c)
-	c.RunE = func(_ *cobra.Command, runs []string) error {
+	c.Run = func(_ *cobra.Command, runs []string) {
 		refuse(len(runs) != 2, "want two runs, such as ablation/line2, got %s", listed(runs))
 		if *to != "" {
 			refuse(!strings.EqualFold(filepath.Ext(*to), ".html"), "--to %s: want a file that ends with .html", *to)
@@ -179,11 +179,11 @@ func compareVerb() *cobra.Command {
 		}
 		compared := must.M1(report.Compare(must.M1(report.Select(o.Out, runs[0], o.Profile)), must.M1(report.Select(o.Out, runs[1], o.Profile))))
 		if *to == "" {
-			return printAs(*format, compared.Text(), compared)
+			printAs(*format, compared.Text(), compared)
+			return
 		}
 		must.M(compared.Write(*to))
 		fmt.Printf("wrote %s\n", *to)
-		return nil
 	}
 	return c
 }
@@ -198,7 +198,7 @@ func reportVerb() *cobra.Command {
 	setFlag(c, o)
 	models := c.Flags().Bool("models", false, "also draw what the models of the runs make of images, which computes")
 	target := reportFlags(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	c.Run = func(c *cobra.Command, _ []string) {
 		requireFolder("out", o.Out)
 		requireFolder("data", o.Data)
 		target.check(o.Out)
@@ -208,7 +208,6 @@ func reportVerb() *cobra.Command {
 			shown.Backend = must.M1(backend.Open())
 		}
 		target.write(c.Context(), shown)
-		return nil
 	}
 	return c
 }
@@ -260,7 +259,7 @@ func recordsVerb() *cobra.Command {
 	completeExperiments(c)
 	out := c.Flags().String("out", "out", "`FOLDER` of the records")
 	format := choiceFlag(c, "format", "`FORMAT`: csv, json or parquet", "csv", "json", "parquet")
-	c.RunE = func(c *cobra.Command, names []string) error {
+	c.Run = func(c *cobra.Command, names []string) {
 		refuse(*format == "parquet" && progress.IsTerminal(os.Stdout), "--format parquet: not for a terminal; add > records.parquet")
 		if c.Flags().Changed("out") {
 			requireFolder("out", *out)
@@ -271,9 +270,11 @@ func recordsVerb() *cobra.Command {
 		}
 		switch *format {
 		case "json":
-			return printAs("json", "", all)
+			printAs("json", "", all)
+			return
 		case "parquet":
-			return parquet.Write(os.Stdout, all)
+			must.M(parquet.Write(os.Stdout, all))
+			return
 		}
 		w := csv.NewWriter(os.Stdout)
 		w.Write(study.QuantityNames())
@@ -281,7 +282,7 @@ func recordsVerb() *cobra.Command {
 			w.Write(q.Texts())
 		}
 		w.Flush()
-		return w.Error()
+		must.M(w.Error())
 	}
 	return c
 }

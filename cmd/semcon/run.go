@@ -45,7 +45,7 @@ func trainVerb() *cobra.Command {
 	flags.StringArrayVar(&o.Start.Set, "set", nil, "change a setting: `KEY=VALUE`, such as rate=1e-5, steps=2000, batch=64 or encoder=vit-s16; may be repeated")
 	completeSettings(c)
 	devices := trainingFlags(c, &o.Folders.Cache, &o.CheckpointEvery)
-	c.RunE = func(c *cobra.Command, names []string) error {
+	c.Run = func(c *cobra.Command, names []string) {
 		refuse(len(names) == 0, "want at least one image: files, folders, patterns or lists")
 		o.Folders.Images, o.Start.Smoke = names, *profile == "smoke"
 		if o.Out == "" {
@@ -70,7 +70,6 @@ func trainVerb() *cobra.Command {
 		}
 		must.M(ownimages.Train(c.Context(), engine, o))
 		fmt.Printf("%s %s and %s\n", did, filepath.Join(o.Out, ownimages.EncoderFile), filepath.Join(o.Out, ownimages.ReportFile))
-		return nil
 	}
 	return c
 }
@@ -156,7 +155,7 @@ func runVerb() *cobra.Command {
 	devices := trainingFlags(c, &o.Cache, &o.CheckpointEvery)
 	parallelFlag(c, &o.Parallel)
 	c.Flags().BoolVar(&o.Wait, "wait", false, "wait for cells that another process is running, instead of skipping them")
-	c.RunE = func(c *cobra.Command, names []string) error {
+	c.Run = func(c *cobra.Command, names []string) {
 		announced(o, *devices)
 		experiment, table := completeStudy(c, o, names)
 		completeParallel(o, *devices)
@@ -166,7 +165,6 @@ func runVerb() *cobra.Command {
 		}
 		must.M(experiment.Run(c.Context(), openDevices(*devices, o.CheckpointEvery), *o))
 		fmt.Fprintf(os.Stderr, "show the table: %s\n", commandFor("table", cmp.Or(table, experiment.Name), study.Options{Profile: o.Profile, Out: o.Out, Set: o.Set}))
-		return nil
 	}
 	return c
 }
@@ -238,7 +236,7 @@ func reproduceVerb() *cobra.Command {
 	c.Flags().IntVar(&o.Seeds, "seeds", 0, "`NUMBER` of seeds instead of each profile's own")
 	parallelFlag(c, &o.Parallel)
 	target := reportFlags(c)
-	c.RunE = func(c *cobra.Command, names []string) error {
+	c.Run = func(c *cobra.Command, names []string) {
 		chosen := inOrder(names)
 		refuse(o.Seeds < 0, "--seeds %d is negative", o.Seeds)
 		completeParallel(o, 1)
@@ -261,7 +259,7 @@ func reproduceVerb() *cobra.Command {
 			}
 			err := panics.Catch(func() error { return e.Run(c.Context(), b, options) })
 			if c.Context().Err() != nil {
-				return err
+				must.M(cmp.Or(err, c.Context().Err()))
 			}
 			if err != nil {
 				failures[e.Name], failed = err, append(failed, e.Name)
@@ -270,10 +268,7 @@ func reproduceVerb() *cobra.Command {
 		}
 		fmt.Fprintln(os.Stderr, "the report")
 		target.write(c.Context(), report.Options{Profile: o.Profile, Out: o.Out, Data: o.Data, Backend: b, Failures: failures})
-		if len(failed) > 0 {
-			return fmt.Errorf("%d of %d experiments failed: %s; the report says why", len(failed), len(chosen), strings.Join(failed, ", "))
-		}
-		return nil
+		fail(len(failed) > 0, "%d of %d experiments failed: %s; the report says why", len(failed), len(chosen), strings.Join(failed, ", "))
 	}
 	return c
 }

@@ -199,12 +199,11 @@ func completeSettings(c *cobra.Command) {
 			names = []string{"train"}
 		}
 		profile, _ := study.ParseProfile(c.Flag("profile").Value.String())
-		_ = ended(func() error { // Without an experiment there are no keys.
+		_ = ended(func() { // Without an experiment there are no keys.
 			_, _, all := settingsOf(names, profile, "")
 			for _, s := range all {
 				keys = append(keys, s.Key+"=\t"+s.Value)
 			}
-			return nil
 		})
 		return keys, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	}))
@@ -220,7 +219,7 @@ func settingsVerb() *cobra.Command {
 	profileFlag(c, &profile, "whose defaults are shown")
 	dataset := c.Flags().String("dataset", "", "`NAME` of the dataset whose defaults are shown, as in names of runs: coco, images; by default synthetic ones, in full the first")
 	format := choiceFlag(c, "format", "`FORMAT`: text, json, or yaml, a file for --config of run with every key in a comment", "text", "json", "yaml")
-	c.RunE = func(_ *cobra.Command, names []string) error {
+	c.Run = func(_ *cobra.Command, names []string) {
 		word := ""
 		if len(names) == 2 {
 			names, word = names[:1], names[1]
@@ -240,13 +239,14 @@ func settingsVerb() *cobra.Command {
 			for i, s := range all {
 				listed[i] = settingLine{s.Key, s.Value, s.Allowed, meanings[s.Field]}
 			}
-			return printAs("json", "", listed)
+			printAs("json", "", listed)
+			return
 		case *format == "yaml":
 			fmt.Printf("# Settings of %s, profile %s. Take the # away from a key to change it: semcon run %[1]s --config FILE\n", name, profile)
 			for _, s := range all {
 				fmt.Printf("\n# %s\n# %s: %s\n", strings.ReplaceAll(meanings[s.Field], "\n", " "), s.Key, s.Value)
 			}
-			return nil
+			return
 		case word == "":
 			all = whatDiffers(all)
 		}
@@ -265,7 +265,6 @@ func settingsVerb() *cobra.Command {
 			}
 			fmt.Printf("%s=%s\n    %s\n", s.Key, s.Value, meaning)
 		}
-		return nil
 	}
 	return c
 }

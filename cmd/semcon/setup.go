@@ -76,11 +76,10 @@ func (in install) python() string { return in.dir("venv", "bin", "python") }
 
 // state examines the machine and the set-up, which it does not change: the steps in order, and a line for each thing that this machine does not support.
 func (in install) state(ctx context.Context) (steps []setupStep, limits []string, err error) {
-	err = ended(func() error {
+	err = ended(func() {
 		m := in.probe(ctx)
 		steps, limits = in.steps(m), m.limits
 		in.mark(steps)
-		return nil
 	})
 	return steps, limits, err
 }
@@ -104,7 +103,7 @@ func (in install) ensure(ctx context.Context, w io.Writer) error {
 	}
 	defer unlock()
 	in.mark(steps) // Another process may have done them.
-	return ended(func() error { in.do(ctx, steps, w); return nil })
+	return ended(func() { in.do(ctx, steps, w) })
 }
 
 // setupLock keeps two set-ups of one checkout from running at the same time.
@@ -248,7 +247,7 @@ func (in install) do(ctx context.Context, steps []setupStep, w io.Writer) {
 			fmt.Fprintf(log, "\n== %s, %s\n", t.name, time.Now().Format(time.DateTime))
 			bar.Set(done, t.name)
 			out := &transcript{log: log, show: func(line string) { bar.Set(done, t.name+"  "+line) }}
-			err := ended(func() error { return t.run(ctx, out) })
+			err := ended(func() { must.M(t.run(ctx, out)) })
 			must.M(ctx.Err())
 			if err != nil {
 				fail(true, "set-up step %q: %s; the log is %s", t.name, out.explain(err), log.Name())

@@ -36,17 +36,18 @@ func statusVerb() *cobra.Command {
 		Example: "semcon status\nsemcon status ablation --profile full --data data",
 	}
 	o, format := studyFlags(c), formatFlag(c)
-	c.RunE = func(c *cobra.Command, names []string) error {
+	c.Run = func(c *cobra.Command, names []string) {
 		if len(names) == 0 {
 			for _, flag := range []string{"profile", "only", "set"} { // They are for one experiment.
 				refuse(c.Flags().Changed(flag), "--%s: name an experiment", flag)
 			}
-			return printOverview(*format, *o)
+			printOverview(*format, *o)
+			return
 		}
 		experiment, _ := completeStudy(c, o, names)
 		o.Warn = func(line string) { fmt.Fprintln(os.Stderr, line) }
 		cells := statusOf(experiment, *o)
-		return printAs(*format, describeStatus(experiment.Name, o.Profile, cells), cells)
+		printAs(*format, describeStatus(experiment.Name, o.Profile, cells), cells)
 	}
 	return c
 }
@@ -60,7 +61,7 @@ type recordedCells struct {
 }
 
 // printOverview prints a line for each experiment: how many cells of each profile have records.
-func printOverview(format string, all study.Options) error {
+func printOverview(format string, all study.Options) {
 	var overview []recordedCells
 	w := tabwriter.NewWriter(textOf(format), 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "recorded runs\t%s\n", strings.Join(profileNames(), "\t"))
@@ -87,7 +88,7 @@ func printOverview(format string, all study.Options) error {
 	}
 	fmt.Fprintln(w, "—: needs data, weights or the runs of another experiment first; \"semcon status NAME --profile PROFILE\" says which")
 	must.M(w.Flush())
-	return printAs(format, "", overview)
+	printAs(format, "", overview)
 }
 
 // statusOf tells how far each cell is. It says so if opening the data takes long, as drawing images does. It ends the verb with an error.
@@ -154,7 +155,7 @@ func watchVerb() *cobra.Command {
 	out := c.Flags().String("out", "out", "`FOLDER` of the runs; instead of an experiment, the path of any folder with runs may be named")
 	serve := c.Flags().Bool("serve", false, "show a page with the curves, on this machine alone, instead of drawing on the terminal")
 	port := c.Flags().Int("port", 0, "`NUMBER` of the page's port; by default a free one")
-	c.RunE = func(c *cobra.Command, names []string) error {
+	c.Run = func(c *cobra.Command, names []string) {
 		folder := *out
 		if info, err := os.Stat(strings.Join(names, "")); len(names) == 1 && err == nil && info.IsDir() {
 			folder = names[0]
@@ -168,20 +169,19 @@ func watchVerb() *cobra.Command {
 		switch {
 		case *serve:
 			serveRuns(c.Context(), folder, *port)
-			return nil
+			return
 		case !progress.IsTerminal(os.Stdout):
 			runs := must.M1(report.Runs(folder))
 			fmt.Print(describeRuns(folder, runs))
 			for _, r := range runs {
 				fmt.Print(statusLine(r.CellStatus))
 			}
-			return nil
+			return
 		}
 		_, err := tea.NewProgram(watcher{folder: folder}, tea.WithContext(c.Context()), tea.WithoutSignalHandler()).Run()
-		if c.Context().Err() != nil { // An interrupt is the normal end.
-			return nil
+		if c.Context().Err() == nil { // An interrupt is the normal end.
+			must.M(err)
 		}
-		return err
 	}
 	return c
 }

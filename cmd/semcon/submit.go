@@ -45,7 +45,7 @@ func submitVerb() *cobra.Command {
 	dir := flags.String("dir", "", "`FOLDER` in which tasks run, on storage that they share; by default this one, and /work for k8s")
 	binary := flags.String("binary", "", "`FILE` of semcon on the nodes; by default this one, and semcon for k8s")
 	start := flags.Bool("run", false, "also start the job")
-	c.RunE = func(c *cobra.Command, names []string) error {
+	c.Run = func(c *cobra.Command, names []string) {
 		refuse(len(names) != 2, "want slurm or k8s and the name of an experiment, got %s", listed(names))
 		kind := names[0]
 		refuse(clusters[kind].start == nil, "cluster %q is unknown; want slurm or k8s", kind)
@@ -60,7 +60,7 @@ func submitVerb() *cobra.Command {
 		}
 		if len(job.Cells) == 0 {
 			fmt.Printf("%s: all recorded\n", plural.Count(len(cells), "cell"))
-			return nil
+			return
 		}
 		folder := must.M1(filepath.Abs(study.Folder(o.Out, experiment.Name)))
 		job.Name, job.Logs, job.Folder = "semcon-"+experiment.Name, filepath.Join(folder, "logs"), *dir
@@ -83,14 +83,12 @@ func submitVerb() *cobra.Command {
 		fmt.Printf("%s: %s\n", file, plural.Count(len(job.Cells), "task"))
 		if !*start {
 			fmt.Printf("start it: %s\nhow far it is: %s\n", commandLine(command...), commandFor("status", experiment.Name, *o))
-			return nil
+			return
 		}
 		cmd := exec.CommandContext(c.Context(), command[0], command[1:]...)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("%s: %w", commandLine(command...), err)
-		}
-		return nil
+		err := cmd.Run()
+		fail(err != nil, "%s: %w", commandLine(command...), err)
 	}
 	return c
 }

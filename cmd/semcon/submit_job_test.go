@@ -215,7 +215,7 @@ func TestCheckNamesTheFlag(t *testing.T) {
 	} {
 		j := jobOfTwo()
 		change(&j)
-		if err := ended(func() error { j.write("k8s"); return nil }); err == nil || !strings.Contains(err.Error(), want) {
+		if err := ended(func() { j.write("k8s") }); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want an error with %s", err, want)
 		}
 	}

@@ -187,13 +187,13 @@ func locateSettings(c *cobra.Command, set *[]string) {
 }
 
 // printPublished prints where published weights are, and what was tried of them.
-func printPublished(format string) error {
+func printPublished(format string) {
 	text := ""
 	for _, p := range hub.Published() {
 		text += fmt.Sprintf("%s, %s\n  %s\n  read: %s\n", p.Model, p.Encoder, p.Where, p.Evidence())
 	}
 	text += "\nNames OWNER/NAME and hf://… are taken wherever weights are. Download the other addresses by hand, and give the file.\n"
-	return printAs(format, text, hub.Published())
+	printAs(format, text, hub.Published())
 }
 
 // imported is what "semcon import --format json" prints: what matches, by keys of the file.
@@ -222,9 +222,10 @@ func importVerb() *cobra.Command {
 	keepHead := c.Flags().Bool("head", false, "also keep the projection head, under \"head.\"; timm then cannot load the file strictly")
 	format := formatFlag(c)
 	list := c.Flags().Bool("list", false, "name the published checkpoints of the paper's tables and their successors, where they are, and what was tried of them")
-	c.RunE = func(c *cobra.Command, names []string) error {
+	c.Run = func(c *cobra.Command, names []string) {
 		if *list && len(names) == 0 {
-			return printPublished(*format)
+			printPublished(*format)
+			return
 		}
 		wanted := weights.Naming(*naming)
 		refuse(*list || len(names) != 1, "want one file of weights, or --list alone; got %s", listed(names))
@@ -247,7 +248,7 @@ func importVerb() *cobra.Command {
 			v.export(names[0], *out, wanted)
 			fmt.Fprintf(w, "wrote %s\n", *out)
 		}
-		return printAs(*format, "", imported{
+		printAs(*format, "", imported{
 			read.File, read.ViT.Name, read.Prefix, read.Matched, read.Reshaped, read.Interpolated, read.Missing, read.Unused, read.Ignored, *out,
 		})
 	}

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/janpfeifer/must"
 	"github.com/parquet-go/parquet-go"
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/progress"
@@ -212,6 +215,9 @@ func reportVerb() *cobra.Command {
 	return c
 }
 
+// browsers are the programs that print a report, in this order.
+var browsers = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge", "brave-browser"}
+
 // reportTarget is where a report goes.
 type reportTarget struct {
 	format      *string
@@ -220,7 +226,7 @@ type reportTarget struct {
 
 // reportFlags adds the flags that say where a report goes.
 func reportFlags(c *cobra.Command) *reportTarget {
-	t := &reportTarget{format: choiceFlag(c, "format", "`FORMAT`: html, or pdf, which a browser prints: "+strings.Join(report.Browsers[:3], ", ")+" or another", "html", "pdf")}
+	t := &reportTarget{format: choiceFlag(c, "format", "`FORMAT`: html, or pdf, which a browser prints: "+strings.Join(browsers[:3], ", ")+" or another", "html", "pdf")}
 	c.Flags().StringVar(&t.to, "to", "", "`FILE` of the report; by default report.html or report.pdf in the folder of the records")
 	return t
 }
@@ -228,9 +234,12 @@ func reportFlags(c *cobra.Command) *reportTarget {
 // check completes the target. It ends the verb with an error if the report cannot be written there.
 func (t *reportTarget) check(out string) {
 	if *t.format == "pdf" {
-		var err error
-		t.browser, err = report.Browser()
-		fail(err != nil, "--format pdf: %w", err)
+		for _, name := range slices.Backward(browsers) {
+			if path, err := exec.LookPath(name); err == nil {
+				t.browser = path
+			}
+		}
+		fail(t.browser == "", "--format pdf: a PDF needs a browser that prints, and none is installed: looked for %s; open the HTML page in yours and print it", strings.Join(browsers, ", "))
 	}
 	t.to = cmp.Or(t.to, filepath.Join(out, "report."+*t.format))
 	requireWritableFile("to", t.to)
@@ -246,9 +255,27 @@ func (t *reportTarget) write(ctx context.Context, o report.Options) {
 	if t.browser == "" {
 		must.M(report.Write(t.to, o))
 	} else {
-		must.M(report.Print(ctx, t.browser, t.to, func(page string) error { return report.Write(page, o) }))
+		work := must.M1(os.MkdirTemp("", "semcon-report"))
+		defer os.RemoveAll(work)
+		page := filepath.Join(work, "report.html")
+		must.M(report.Write(page, o))
+		t.print(ctx, page, work)
 	}
 	fmt.Printf("wrote %s\n", t.to)
+}
+
+// print prints a page to a PDF by the browser, without a window, in a folder of its own. It ends the verb with an error.
+func (t *reportTarget) print(ctx context.Context, page, work string) {
+	printed := filepath.Join(work, "page.pdf")
+	args := []string{"--headless", "--disable-gpu", "--no-first-run", "--user-data-dir=" + filepath.Join(work, "profile"), "--no-pdf-header-footer", "--print-to-pdf=" + printed}
+	if os.Getuid() == 0 { // Chromium refuses its sandbox to root.
+		args = append(args, "--no-sandbox")
+	}
+	said, err := exec.CommandContext(ctx, t.browser, append(args, "file://"+filepath.ToSlash(page))...).CombinedOutput()
+	fail(err != nil, "%s cannot print %s: %w", t.browser, page, err)
+	content, err := os.ReadFile(printed)
+	fail(err != nil, "%s has printed nothing of %s: %s", t.browser, page, oneLine(errors.New(string(said))))
+	must.M(atomicfile.WriteBytes(t.to, content))
 }
 
 func recordsVerb() *cobra.Command {

@@ -22,6 +22,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/janpfeifer/must"
 	"github.com/semcon/semcon/internal/torture/samerun"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/experiments"
@@ -69,7 +71,7 @@ func run(args []string, out io.Writer) int {
 		names = []string{*name}
 	}
 	fmt.Fprintf(out, "torture: seed %d, engine %s\n", *seed, cmp.Or(os.Getenv("GOMLX_BACKEND"), "as semcon chooses"))
-	if err := t.all(names, *binary, time.Duration(*minutes*float64(time.Minute))); err != nil {
+	if err := exceptions.TryCatch[error](func() { t.all(names, *binary, time.Duration(*minutes*float64(time.Minute))) }); err != nil {
 		fmt.Fprintf(out, "torture: %v\n", err)
 		return 1
 	}
@@ -95,61 +97,53 @@ type whole struct {
 	took time.Duration
 }
 
-// all tortures the experiments in turn until the time is over, each one at least once if there is time for its uninterrupted run.
-func (t *torture) all(names []string, binary string, length time.Duration) (err error) {
-	if t.dir, err = os.MkdirTemp("", "torture"); err != nil {
-		return err
-	}
+// all tortures the experiments in turn until the time is over, each one at least once if there is time for its uninterrupted run. Like what it calls it panics
+// with an error.
+func (t *torture) all(names []string, binary string, length time.Duration) {
+	t.dir = must.M1(os.MkdirTemp("", "torture"))
 	if t.binary = binary; binary == "" {
 		t.binary = filepath.Join(t.dir, "semcon")
 		if built, err := exec.Command("go", "build", "-o", t.binary, "github.com/semcon/semcon/cmd/semcon").CombinedOutput(); err != nil {
-			return fmt.Errorf("go build: %w\n%s", err, built)
+			panic(fmt.Errorf("go build: %w\n%s", err, built))
 		}
 	}
 	t.deadline = time.Now().Add(length)
-	photos := filepath.Join(t.dir, "photos")
-	if err := synthetic.WriteFolder(photos, synthetic.Images(60, 48, 0)); err != nil {
-		return err
-	}
+	must.M(synthetic.WriteFolder(filepath.Join(t.dir, "photos"), synthetic.Images(60, 48, 0)))
 	for i := 0; i == 0 || time.Now().Before(t.deadline); i++ {
-		if err := t.one(names[i%len(names)]); err != nil {
-			return fmt.Errorf("%w\nthe runs are kept in %s", err, t.dir)
+		if err := exceptions.TryCatch[error](func() { t.one(names[i%len(names)]) }); err != nil {
+			panic(fmt.Errorf("%w\nthe runs are kept in %s", err, t.dir))
 		}
 	}
-	return os.RemoveAll(t.dir)
+	must.M(os.RemoveAll(t.dir))
 }
 
 // whole returns the uninterrupted run of a task, which it makes once.
-func (t *torture) whole(name string) (whole, error) {
+func (t *torture) whole(name string) whole {
 	want, ok := t.wholes[name]
 	if ok {
-		return want, nil
+		return want
 	}
 	if first := before[name]; first != "" {
-		if _, err := t.whole(first); err != nil {
-			return want, err
-		}
+		t.whole(first)
 	}
 	want.out = filepath.Join(t.dir, name, "whole")
 	begun := time.Now()
-	if _, err := t.start(name, want.out, 20*time.Second, 0); err != nil {
-		return want, err
-	}
+	t.start(name, want.out, 20*time.Second, 0)
 	if want.took = time.Since(begun); name == cache {
 		want.took /= 10 // The next run finds its programs.
 	}
 	t.wholes[name] = want
-	return want, nil
+	return want
 }
 
 // one kills a task until it ends, and compares.
-func (t *torture) one(name string) error {
-	want, err := t.whole(name)
-	if err != nil || t.runs > 0 && time.Now().After(t.deadline) {
-		return err
+func (t *torture) one(name string) {
+	want := t.whole(name)
+	if t.runs > 0 && time.Now().After(t.deadline) {
+		return
 	}
 	got, kills, begun := filepath.Join(t.dir, name, fmt.Sprintf("killed%d", t.runs)), 0, time.Now()
-	for {
+	for killed := true; killed; {
 		// Most attempts are short against the run, and some long, so that it ends. After the time is over none is killed, except once.
 		limit := time.Duration(max(1, t.random.ExpFloat64()*float64(want.took)/3))
 		if kills > 0 && time.Now().After(t.deadline) {
@@ -158,49 +152,40 @@ func (t *torture) one(name string) error {
 		every := []time.Duration{0, 20 * time.Millisecond, 200 * time.Millisecond}[t.random.IntN(3)]
 		stop := func() {}
 		if name == cache {
-			if err := t.damage(); err != nil {
-				return err
-			}
+			t.damage()
 			stop = t.beside(kills)
 		}
-		killed, err := t.start(name, got, every, limit)
-		stop()
-		if err != nil {
-			return fmt.Errorf("after %d kills: %w", kills, err)
+		err := exceptions.TryCatch[error](func() { killed = t.start(name, got, every, limit) })
+		if stop(); err != nil {
+			panic(fmt.Errorf("after %d kills: %w", kills, err))
 		}
-		if !killed {
-			break
+		if killed {
+			kills++
 		}
-		kills++
 	}
-	result, err := samerun.Compare(want.out, got)
-	if err != nil {
-		return err
-	}
+	result := must.M1(samerun.Compare(want.out, got))
 	t.kills, t.runs, t.files, t.records = t.kills+kills, t.runs+1, t.files+result.Files, t.records+result.Records
 	fmt.Fprintf(t.out, "%s: %d kills in %.1f s (%.1f s without): %d files, %d records", name, kills, time.Since(begun).Seconds(), want.took.Seconds(),
 		result.Files, result.Records)
 	if len(result.Differences) > 0 {
 		fmt.Fprintln(t.out)
-		return fmt.Errorf("%s differs after %d kills:\n%s", name, kills, strings.Join(result.Differences, "\n"))
+		panic(fmt.Errorf("%s differs after %d kills:\n%s", name, kills, strings.Join(result.Differences, "\n")))
 	}
 	fmt.Fprintln(t.out, " are the same")
-	return os.RemoveAll(got)
+	must.M(os.RemoveAll(got))
 }
 
 // damage flips a byte of a random entry of the cache of compiled programs.
-func (t *torture) damage() error {
-	entries, err := filepath.Glob(filepath.Join(t.dir, cache, "programs", "*"))
-	if err != nil || len(entries) == 0 {
-		return err
+func (t *torture) damage() {
+	entries := must.M1(filepath.Glob(filepath.Join(t.dir, cache, "programs", "*")))
+	if len(entries) == 0 {
+		return
 	}
 	entry := entries[t.random.IntN(len(entries))]
-	content, err := os.ReadFile(entry)
-	if err != nil || len(content) == 0 {
-		return nil // It has just been removed.
+	if content, err := os.ReadFile(entry); err == nil && len(content) > 0 { // Else it has just been removed.
+		content[t.random.IntN(len(content))] ^= 0x40
+		must.M(os.WriteFile(entry, content, 0o666))
 	}
-	content[t.random.IntN(len(content))] ^= 0x40
-	return os.WriteFile(entry, content, 0o666)
 }
 
 // beside starts the same task in another folder, and returns what kills it.
@@ -236,32 +221,26 @@ func (t *torture) command(name, out string, checkpointEvery time.Duration) *exec
 	return c
 }
 
-// start runs a task and kills it after a time, if that is positive. It returns an error if the run fails by itself.
-func (t *torture) start(name, out string, checkpointEvery, limit time.Duration) (killed bool, err error) {
-	if name == theory.Name {
-		if _, err := os.Stat(out); err != nil { // It looks for encoders in its own folder.
-			if err := os.CopyFS(out, os.DirFS(t.wholes[effectaug.Name].out)); err != nil {
-				return false, err
-			}
-		}
+// start runs a task and kills it after a time, if that is positive. It panics with an error if the run fails by itself.
+func (t *torture) start(name, out string, checkpointEvery, limit time.Duration) (killed bool) {
+	if _, err := os.Stat(out); name == theory.Name && err != nil { // It looks for encoders in its own folder.
+		must.M(os.CopyFS(out, os.DirFS(t.wholes[effectaug.Name].out)))
 	}
 	c := t.command(name, out, checkpointEvery)
 	var stderr bytes.Buffer
 	c.Stdout, c.Stderr = &stderr, &stderr
-	if err := c.Start(); err != nil {
-		return false, err
-	}
+	must.M(c.Start())
 	if limit > 0 {
 		timer := time.AfterFunc(limit, func() { syscall.Kill(-c.Process.Pid, syscall.SIGKILL) })
 		defer timer.Stop()
 	}
-	err = c.Wait()
+	err := c.Wait()
 	if status, ok := c.ProcessState.Sys().(syscall.WaitStatus); ok && limit > 0 && status.Signaled() && status.Signal() == syscall.SIGKILL {
-		return true, nil
+		return true
 	}
 	if err != nil {
 		said := strings.TrimSpace(stderr.String())
-		return false, fmt.Errorf("%s: %w: %s", strings.Join(c.Args[1:], " "), err, said[strings.LastIndexAny(said, "\r\n")+1:])
+		panic(fmt.Errorf("%s: %w: %s", strings.Join(c.Args[1:], " "), err, said[strings.LastIndexAny(said, "\r\n")+1:]))
 	}
-	return false, nil
+	return false
 }

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -162,35 +161,4 @@ func TestAFigureThatCannotBeDrawnIsNamed(t *testing.T) {
 	}
 	text := written(t, filepath.Join(out, "report.html"), Options{Profile: study.Smoke, Out: out})
 	contains(t, text, "over-dispersion: figure over-dispersion: ", "gone.jsonl", "<b>31.2</b>")
-}
-
-func TestPrint(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("PATH", dir)
-	if _, err := Browser(); err == nil || !strings.Contains(err.Error(), "looked for chromium, ") || strings.Contains(err.Error(), "\n") {
-		t.Errorf("without a browser: %v", err)
-	}
-	script := func(name, does string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+does), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	script("google-chrome", `for a in "$@"; do last="$a"; case "$a" in --print-to-pdf=*) to="${a#*=}";; esac; done; echo "%PDF of $last" > "$to"`)
-	browser, err := Browser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pdf := filepath.Join(dir, "report.pdf")
-	page := ""
-	write := func(file string) error { page = file; return nil }
-	if err := Print(context.Background(), browser, pdf, write); err != nil {
-		t.Fatal(err)
-	}
-	if content, err := os.ReadFile(pdf); err != nil || string(content) != "%PDF of file://"+page+"\n" || !filepath.IsAbs(page) {
-		t.Errorf("%q, %v", content, err)
-	}
-	script("google-chrome", "echo no display >&2")
-	if err := Print(context.Background(), browser, pdf, write); err == nil || !strings.Contains(err.Error(), "no display") {
-		t.Errorf("a browser that prints nothing: %v", err)
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/janpfeifer/must"
 	"github.com/spf13/cobra"
 )
 
@@ -140,7 +141,7 @@ func TestFailuresAreOneLine(t *testing.T) {
 	t.Cleanup(func() { verbs = all })
 	act := func(run func() error) func() *cobra.Command {
 		return func() *cobra.Command {
-			return &cobra.Command{Use: "act", RunE: func(*cobra.Command, []string) error { return run() }}
+			return &cobra.Command{Use: "act", Run: func(*cobra.Command, []string) { must.M(run()) }}
 		}
 	}
 	canceled, cancel := context.WithCancel(t.Context())
@@ -183,7 +184,7 @@ func TestNamesAndFlagsInAnyOrder(t *testing.T) {
 	var only string
 	var names []string
 	verbs = []func() *cobra.Command{func() *cobra.Command {
-		c := &cobra.Command{Use: "act", RunE: func(_ *cobra.Command, args []string) error { names = args; return nil }}
+		c := &cobra.Command{Use: "act", Run: func(_ *cobra.Command, args []string) { names = args }}
 		c.Flags().StringVar(&only, "only", "", "")
 		return c
 	}}

@@ -203,24 +203,25 @@ func commandFor(verb, name string, o study.Options) string {
 
 // flagsOf returns the flags of [studyFlags] that differ from their defaults.
 func flagsOf(o study.Options) (words []string) {
+	add := func(flag string, values ...string) {
+		for _, value := range values {
+			words = append(words, flag, value)
+		}
+	}
 	if o.Profile != study.Quick {
-		words = append(words, "--profile", string(o.Profile))
+		add("--profile", string(o.Profile))
 	}
 	if o.Out != "out" || os.Getenv(outVariable) != "" { // Where the command runs, the variable may have another value.
-		words = append(words, "--out", o.Out)
+		add("--out", o.Out)
 	}
 	if o.Data != "" {
-		words = append(words, "--data", o.Data)
+		add("--data", o.Data)
 	}
 	if o.Seeds > 0 {
-		words = append(words, "--seeds", fmt.Sprint(o.Seeds))
+		add("--seeds", fmt.Sprint(o.Seeds))
 	}
-	for _, value := range o.Set {
-		words = append(words, "--set", value)
-	}
-	for _, pattern := range o.Only {
-		words = append(words, "--only", pattern)
-	}
+	add("--set", o.Set...)
+	add("--only", o.Only...)
 	return words
 }
 

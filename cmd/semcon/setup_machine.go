@@ -111,15 +111,11 @@ func ask(what string, command *exec.Cmd, n int) []string {
 	return lines
 }
 
-// transcript writes the output of a tool to the log, shows its lines, and remembers the important ones. One goroutine writes to it.
+// transcript writes the output of a tool to the log, keeps it, and shows its lines. One goroutine writes to it.
 type transcript struct {
 	log  io.Writer
 	show func(line string)
-
-	partial []byte
-	latest  string // The last line that is not blank.
-	fault   string // The last line that mentions an error.
-	offline bool   // Whether a line mentions a failed connection.
+	said bytes.Buffer
 }
 
 var (
@@ -127,36 +123,36 @@ var (
 	offlineLine = regexp.MustCompile(`(?i)NewConnectionError|ConnectTimeout|ProxyError|name resolution|not known|no such host|network is unreachable|connection refused|dial tcp|i/o timeout|timed out`)
 )
 
+// important are the lines that are not blank. Go prints "# package" before the messages of the compiler.
+func important(text []byte) (lines []string) {
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
 func (t *transcript) Write(p []byte) (int, error) {
-	t.partial = append(t.partial, p...)
-	for end := bytes.IndexByte(t.partial, '\n'); end >= 0; end = bytes.IndexByte(t.partial, '\n') {
-		t.note(t.partial[:end])
-		t.partial = t.partial[end+1:]
+	t.said.Write(p)
+	for _, line := range important(p) {
+		t.show(line)
 	}
 	return t.log.Write(p)
 }
 
-func (t *transcript) note(text []byte) {
-	line := strings.TrimSpace(string(text))
-	if line == "" || strings.HasPrefix(line, "#") {
-		return // Go prints "# package" before the messages of the compiler.
-	}
-	t.latest = line
-	if faultLine.MatchString(line) {
-		t.fault = line
-	}
-	t.offline = t.offline || offlineLine.MatchString(line)
-	t.show(line)
-}
-
-// explain returns in one line why a task failed, from the output of its tool and the error of running it.
+// explain returns in one line why a task failed, from the output of its tool and the error of running it: the last line that mentions an error, or the last one.
 func (t *transcript) explain(err error) string {
-	t.note(t.partial)
-	said := err.Error()
-	if errors.As(err, new(*exec.ExitError)) {
-		said = cmp.Or(t.fault, t.latest, said)
+	said, fault := err.Error(), ""
+	if lines := important(t.said.Bytes()); errors.As(err, new(*exec.ExitError)) && len(lines) > 0 {
+		for _, line := range lines {
+			if faultLine.MatchString(line) {
+				fault = line
+			}
+		}
+		said = cmp.Or(fault, lines[len(lines)-1])
 	}
-	if t.offline {
+	if offlineLine.Match(t.said.Bytes()) {
 		said += " (no connection: set-up downloads packages once; go online or set the proxies of pip and Go, then run this again)"
 	}
 	return said

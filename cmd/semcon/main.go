@@ -27,8 +27,8 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// verbs make the commands of semcon, which are in files named for them, in the order of the help. A verb stops soon after its context ends, and the next call
-// resumes. Its error is one line that names the file, the flag or the value. [usagef] makes errors of wrong usage, and [check] ends a verb with an error.
+// verbs make the commands of semcon, in the order of the help. Verbs of one subject share a file. A verb stops soon after its context ends, and the next call
+// resumes. Its error is one line that names the file, the flag or the value. [refuse] and [fail] end a verb with an error.
 var verbs = []func() *cobra.Command{
 	labVerb, notebooksVerb, doctorVerb, benchVerb, dataVerb, listVerb, trainVerb, runVerb, statusVerb, watchVerb, submitVerb, tableVerb, claimsVerb, recordsVerb, compareVerb, reportVerb,
 	reproduceVerb, importVerb, featuresVerb, segmentVerb, detectVerb, attentionVerb, showVerb, evaluateVerb, settingsVerb, versionVerb, helpVerb,

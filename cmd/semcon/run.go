@@ -62,8 +62,7 @@ func trainVerb() *cobra.Command {
 		engine := openDevices(*devices, o.CheckpointEvery)
 		o.Command = commandLine(append([]string{"semcon"}, os.Args[1:]...)...)
 		announceEngine(os.Stderr, *devices)
-		o.Say = func(line string) { fmt.Fprintln(os.Stderr, line) }
-		o.Bar = func(title string, total int) progress.Bar { return progress.New(os.Stderr, title, total) }
+		o.Say, o.Bar = say, newBar
 		did := "wrote"
 		if ownimages.Finished(o.Out) {
 			did = "already finished:"
@@ -122,14 +121,8 @@ func oneExperiment(names []string) (e study.Experiment, table string) {
 // announced makes a run print its engine before anything else. A refused run prints only the reason.
 func announced(o *study.Options, devices int) {
 	announce := sync.OnceFunc(func() { announceEngine(os.Stderr, devices) })
-	o.Bar = func(title string, total int) progress.Bar {
-		announce()
-		return progress.New(os.Stderr, title, total)
-	}
-	o.Warn = func(line string) {
-		announce()
-		fmt.Fprintln(os.Stderr, line)
-	}
+	o.Bar = func(title string, total int) progress.Bar { announce(); return newBar(title, total) }
+	o.Warn = func(line string) { announce(); say(line) }
 }
 
 // completeParallel checks the number of runs at the same time on so many devices, and sets it to the default of its profile if it is 0. It ends the verb with an

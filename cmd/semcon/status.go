@@ -45,7 +45,7 @@ func statusVerb() *cobra.Command {
 			return
 		}
 		experiment, _ := completeStudy(c, o, names)
-		o.Warn = func(line string) { fmt.Fprintln(os.Stderr, line) }
+		o.Warn = say
 		cells := statusOf(experiment, *o)
 		printAs(*format, describeStatus(experiment.Name, o.Profile, cells), cells)
 	}

@@ -51,7 +51,7 @@ func submitVerb() *cobra.Command {
 		refuse(clusters[kind].start == nil, "cluster %q is unknown; want slurm or k8s", kind)
 		experiment, _ := completeStudy(c, o, names[1:])
 		requireWritable("out", o.Out)
-		o.Warn = func(line string) { fmt.Fprintln(os.Stderr, line) }
+		o.Warn = say
 		cells := statusOf(experiment, *o)
 		for _, cell := range cells {
 			if cell.State != study.Done {

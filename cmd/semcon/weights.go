@@ -160,11 +160,12 @@ func xlaRemedy() string {
 	return "semcon lab --setup-only --global"
 }
 
+// newBar opens a bar on standard error, and say prints a line there.
+func newBar(title string, total int) progress.Bar { return progress.New(os.Stderr, title, total) }
+func say(line string)                             { fmt.Fprintln(os.Stderr, line) }
+
 // downloads draws bars of files that come from the Hub.
-var downloads = hub.Watch{
-	Bar: func(title string, total int) progress.Bar { return progress.New(os.Stderr, title, total) },
-	Say: func(line string) { fmt.Fprintln(os.Stderr, line) },
-}
+var downloads = hub.Watch{Bar: newBar, Say: say}
 
 // locateFlag puts the path of the weights that a flag names in the place of the name. It ends the verb with an error, also if the file is not there or cannot be seen.
 func locateFlag(c *cobra.Command, flag string, name *string) {

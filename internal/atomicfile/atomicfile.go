@@ -133,10 +133,7 @@ func WriteBytes(path string, content []byte) error {
 // Writable returns an error that names a folder in which files cannot be written. The folder need not exist. Writable leaves nothing behind.
 func Writable(dir string) error {
 	existing := filepath.Clean(dir)
-	for {
-		if _, err := os.Lstat(existing); !errors.Is(err, fs.ErrNotExist) || existing == filepath.Dir(existing) {
-			break
-		}
+	for _, err := os.Lstat(existing); errors.Is(err, fs.ErrNotExist) && existing != filepath.Dir(existing); _, err = os.Lstat(existing) {
 		existing = filepath.Dir(existing)
 	}
 	info, err := os.Stat(existing)

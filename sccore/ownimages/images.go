@@ -347,9 +347,6 @@ func (s Start) measuredSize(c sccore.Config, v encoder.ViT) int {
 
 // round keeps two digits, so that rates can be read.
 func round(x float64) float64 {
-	rounded, err := strconv.ParseFloat(strconv.FormatFloat(x, 'e', 1, 64), 64)
-	if err != nil { // It is what FormatFloat wrote.
-		panic(err)
-	}
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'e', 1, 64), 64) // It is what FormatFloat wrote.
 	return rounded
 }

@@ -36,24 +36,23 @@ func Encode(points []Point) []byte {
 	content := record(nil, append(doubleField(nil, 1, wall), version...))
 	for _, p := range points {
 		var summary []byte
+		add := func(name string, value []byte) { // Summary.value with Value.tag
+			summary = bytesField(summary, 1, append(bytesField(nil, 1, []byte(name)), value...))
+		}
 		for _, name := range slices.Sorted(maps.Keys(p.Scalars)) {
-			value := bytesField(nil, 1, []byte(name))                                                                   // Value.tag
-			value = binary.LittleEndian.AppendUint32(append(value, 2<<3|5), math.Float32bits(float32(p.Scalars[name]))) // Value.simple_value
-			summary = bytesField(summary, 1, value)                                                                     // Summary.value
+			add(name, binary.LittleEndian.AppendUint32([]byte{2<<3 | 5}, math.Float32bits(float32(p.Scalars[name])))) // Value.simple_value
 		}
 		for _, name := range slices.Sorted(maps.Keys(p.Texts)) {
-			tensor := []byte{1 << 3, 7, 2<<3 | 2, 4, 2<<3 | 2, 2, 1 << 3, 1}                          // TensorProto of one DT_STRING
-			tensor = bytesField(tensor, 8, []byte(p.Texts[name]))                                     // TensorProto.string_val
-			metadata := bytesField(nil, 1, bytesField(nil, 1, []byte("text")))                        // SummaryMetadata.plugin_data.plugin_name
-			value := bytesField(bytesField(bytesField(nil, 1, []byte(name)), 8, tensor), 9, metadata) // Value.tag, tensor, metadata
-			summary = bytesField(summary, 1, value)
+			tensor := []byte{1 << 3, 7, 2<<3 | 2, 4, 2<<3 | 2, 2, 1 << 3, 1}   // TensorProto of one DT_STRING
+			tensor = bytesField(tensor, 8, []byte(p.Texts[name]))              // TensorProto.string_val
+			metadata := bytesField(nil, 1, bytesField(nil, 1, []byte("text"))) // SummaryMetadata.plugin_data.plugin_name
+			add(name, bytesField(bytesField(nil, 8, tensor), 9, metadata))     // Value.tensor, metadata
 		}
 		for _, name := range slices.Sorted(maps.Keys(p.Images)) {
 			size, _ := png.DecodeConfig(bytes.NewReader(p.Images[name]))              // No PNG has no size.
 			picture := binary.AppendUvarint([]byte{1 << 3}, uint64(size.Height))      // Image.height
 			picture = binary.AppendUvarint(append(picture, 2<<3), uint64(size.Width)) // Image.width
-			picture = bytesField(picture, 4, p.Images[name])                          // Image.encoded_image_string
-			summary = bytesField(summary, 1, bytesField(bytesField(nil, 1, []byte(name)), 4, picture))
+			add(name, bytesField(nil, 4, bytesField(picture, 4, p.Images[name])))     // Value.image, Image.encoded_image_string
 		}
 		event := doubleField(nil, 1, p.WallTime)                          // Event.wall_time
 		event = binary.AppendUvarint(append(event, 2<<3), uint64(p.Step)) // Event.step

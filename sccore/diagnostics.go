@@ -4,13 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
+	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/metrics"
+	"github.com/semcon/semcon/sccore/safetensors"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/train"
 )
 
@@ -64,7 +74,7 @@ func (t *Trainer) DiagnosticsEvaluator(every int) train.Evaluator {
 		}
 		values, shares := map[string]float64{}, d.Shares(t.Lambdas())
 		for _, loss := range Losses {
-			if loss.Lambda(t.objective.config.Lambdas) > 0 {
+			if loss.Lambda(t.config.Lambdas) > 0 {
 				values["length_"+loss.Name], values["share_"+loss.Name] = loss.Lambda(d.Lengths), loss.Lambda(shares)
 			}
 		}
@@ -77,12 +87,12 @@ func (t *Trainer) DiagnosticsEvaluator(every int) train.Evaluator {
 
 // Diagnostics measures on the batch of the run's next step and changes nothing. The first call compiles.
 func (t *Trainer) Diagnostics(ctx context.Context) (Diagnostics, error) {
-	return t.diagnose(ctx, t.Done()*t.objective.parts())
+	return t.diagnose(ctx, t.Done()*t.parts())
 }
 
 // diagnose measures on one part of the run's batches.
 func (t *Trainer) diagnose(ctx context.Context, part int) (d Diagnostics, err error) {
-	s := t.objective.step
+	s := t.step
 	s.paired = s.labelled && s.hasPatchLoss()
 	if t.diagnostics == nil {
 		if t.diagnostics, err = train.NewProgram(t.backend, t.Store(), s.diagnostics, s.inputs()); err != nil {
@@ -111,12 +121,11 @@ func (t *Trainer) diagnose(ctx context.Context, part int) (d Diagnostics, err er
 
 // look runs a program on one part of the run's batches, as a step takes it, and changes nothing.
 func (t *Trainer) look(ctx context.Context, s step, part int, program *train.Program, read func(outputs []*tensors.Tensor)) error {
-	o := t.objective
-	for batch, err := range o.mixture(t.Seed()).Batches(ctx, part) {
+	for batch, err := range t.mixture(t.Seed()).Batches(ctx, part) {
 		if err != nil {
 			return err
 		}
-		inputs, err := o.inputs(s, batch, t.Seed(), o.scheduled(min(part/o.parts(), o.config.Steps-1)))
+		inputs, err := t.inputs(s, batch, t.Seed(), t.scheduled(min(part/t.parts(), t.config.Steps-1)))
 		if err != nil {
 			return err
 		}
@@ -195,7 +204,7 @@ type Intermediates struct {
 // Intermediates computes the next batch as both branches see it now, and changes nothing. x is the first scene, or the first image without scenes. The
 // configuration needs losses of patches.
 func (t *Trainer) Intermediates(ctx context.Context) (m Intermediates, err error) {
-	s := t.objective.step
+	s := t.step
 	if s.Lambdas.PatchAlignment == 0 || s.Lambdas.PatchConcentration == 0 {
 		return m, errors.New("intermediates of a run without both losses of patches")
 	}
@@ -207,7 +216,7 @@ func (t *Trainer) Intermediates(ctx context.Context) (m Intermediates, err error
 	m.ViewSize, m.Grid, m.Dim, m.Outputs = s.Views.GlobalCropSize, s.Views.GlobalCropSize/s.vit.PatchSize, s.vit.Dim, s.PatchHead.OutDim
 	m.Lambdas = t.Lambdas()
 	maps := []*[]float32{&m.Online, &m.Target, &m.Partner, &m.OnlineTokens, &m.TargetTokens, &m.OnlineAssignments, &m.TargetAssignments, &m.P, &m.Q}
-	return m, t.look(ctx, s, t.Done()*t.objective.parts(), program, func(out []*tensors.Tensor) {
+	return m, t.look(ctx, s, t.Done()*t.parts(), program, func(out []*tensors.Tensor) {
 		for i, values := range maps {
 			*values = tensors.MustCopyFlatData[float32](out[i])
 		}
@@ -248,4 +257,84 @@ func (s step) intermediates(scope *model.Scope, inputs []*Node) (out []*Node) {
 		out[i] = ConvertDType(out[i], s.dtype)
 	}
 	return out
+}
+
+// TargetBranch is the frozen branch that S_t comes from: an encoder, and the projector of its patch tokens.
+type TargetBranch struct {
+	ViT       encoder.ViT
+	PatchHead heads.Projector
+	// Store has the weights of both, those of the encoder in the scope TargetEncoder. Without those of the projector, [TargetBranch.Project] draws them.
+	Store *model.Store
+}
+
+// TargetEncoder is the scope of the encoder in the store of a [TargetBranch].
+const TargetEncoder = "/" + targetScope + "/" + encoderScope
+
+// ReadTarget reads the target branch of a training from a checkpoint. For an encoder that a training has left, such as online.safetensors, it reads the end of the training,
+// final.safetensors in the same folder or in its checkpoints. The error is an [fs.ErrNotExist] if there is no such branch; the path may be empty.
+func ReadTarget(path string) (b TargetBranch, err error) {
+	if slices.Contains([]string{"online.safetensors", "target.safetensors", "best.safetensors", "encoder.safetensors"}, filepath.Base(path)) {
+		ended := filepath.Join(filepath.Dir(path), "final.safetensors")
+		if path = ended; !isFile(ended) {
+			path = filepath.Join(filepath.Dir(ended), "checkpoints", "final.safetensors")
+		}
+	}
+	absent := fmt.Errorf("%s: no target branch: %w", path, fs.ErrNotExist)
+	if !isFile(path) {
+		return b, absent
+	}
+	config, ok, err := configOf(path)
+	if err != nil {
+		return b, err
+	}
+	if !ok {
+		return b, absent
+	}
+	named, _, err := safetensors.Read(path)
+	if err != nil {
+		return b, err
+	}
+	if named["/"+targetScope+"/"+patchHeadScope+"/layer1/weight"] == nil { // A run without losses of patches, or of another method.
+		return b, absent
+	}
+	if err := settings.Check(config); err != nil {
+		return b, fmt.Errorf("%s: configuration of the run: %w", path, err)
+	}
+	b = TargetBranch{ViT: config.vit(), PatchHead: config.PatchHead, Store: model.NewStore()}
+	b.ViT.ComputeDType = dtypes.InvalidDType
+	for name, value := range named {
+		if strings.HasPrefix(name, "/"+targetScope+"/") {
+			if _, err := b.Store.CreateVariable(name, value); err != nil {
+				b.Store.Finalize()
+				return b, err
+			}
+		}
+	}
+	return b, nil
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// Project maps patch tokens, [N, ViT.Dim], to the projected features that S_t compares, [N, PatchHead.OutDim], of length 1. The seed draws the weights of a
+// projector that has none, as they are when a training begins.
+func (b TargetBranch) Project(engine compute.Backend, tokens []float32, seed uint64) (projected []float32, err error) {
+	rows := tensors.FromFlatDataAndDimensions(tokens, len(tokens)/b.ViT.Dim, b.ViT.Dim)
+	defer rows.FinalizeAll()
+	trained := b.Store.GetVariable("/"+targetScope+"/"+patchHeadScope+"/layer1/weight") != nil
+	program, err := train.NewProgram(engine, b.Store, func(scope *model.Scope, inputs []*Node) []*Node {
+		return []*Node{b.PatchHead.Project(scope.At(targetScope).At(patchHeadScope), inputs[0])}
+	}, []train.Input{{Shape: rows.Shape()}})
+	if err != nil {
+		return nil, err
+	}
+	defer program.Finalize()
+	if !trained { // Compiling has created the variables.
+		if err := train.Initialize(b.Store, seed); err != nil {
+			return nil, err
+		}
+	}
+	return projected, program.Call([]any{rows}, func(out []*tensors.Tensor) { projected = tensors.MustCopyFlatData[float32](out[0]) })
 }

@@ -28,7 +28,7 @@ func TestWorkloadIsThatOfTheGraph(t *testing.T) {
 			c := Default()
 			c.Batch, c.ImageSize = 4, side
 			change(&c)
-			o, err := NewObjective(data, c)
+			o, err := newTrainer(data, c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +52,7 @@ func TestWorkloadIsThatOfTheGraph(t *testing.T) {
 			if _, err := exec.Compile(all...); err != nil {
 				t.Fatal(err)
 			}
-			w := o.Workload()
+			w := o.workload()
 			if off := w.FLOPs/counted - 1; math.Abs(off) > 0.05 || w.Images != 4 {
 				t.Errorf("%.4g FLOP for %d images, and %.4g in the graph: off by %.1f %%", w.FLOPs, w.Images, counted, 100*off)
 			}

@@ -3,7 +3,6 @@ package sccore
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -16,61 +15,27 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/optim"
-	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/train"
 )
 
-// Objective is the method on its data: the graph of its step, and the batches.
-type Objective struct {
-	config  Config // The current run's; the step is compiled for a configuration of the same shape.
-	data    Data
-	step    step
-	skipped func([]datasets.Skipped)
-	// The weights that [ByGradient] has set for the run; nil for the configuration's weights.
-	measured *losses.Lambdas
-}
-
-// NewObjective returns the objective of a configuration. The error names what is out of range or missing.
-func NewObjective(data Data, config Config) (*Objective, error) {
-	if err := settings.Check(config); err != nil {
-		return nil, err
-	}
-	o := &Objective{config: config, data: data, skipped: func([]datasets.Skipped) {}}
-	if err := o.mixture(0).Check(); err != nil {
-		return nil, err
-	}
-	switch part := config.Batch / config.AccumulationSteps; {
-	case data.Objects == nil && (config.hasImageLoss() || config.Lambdas.Prototypes > 0):
-		return nil, errors.New("lambdas: losses of images and prototypes need object-centric images")
-	case config.fromLabels() && data.Labels == nil:
-		return nil, errors.New("correspondences.from labels: the images have no labels")
-	case data.Objects != nil && data.Scenes != nil && part%2 != 0:
-		return nil, fmt.Errorf("batch %d in %d parts cannot be halved into objects and scenes", config.Batch, config.AccumulationSteps)
-	}
-	o.step = newStep(config, data.Objects != nil, data.Scenes != nil, data.Labels != nil)
-	o.step.background = data.Background
-	o.step.taught = data.TeacherLabels != nil && config.fromLabels()
-	return o, nil
-}
-
-// Task is the method as package train takes it.
-func (o *Objective) Task() train.Task[StepMetrics] {
-	inputs := o.step.inputs()
+// task is the method as package train takes it.
+func (t *Trainer) task() train.Task[StepMetrics] {
+	inputs := t.step.inputs()
 	return train.Task[StepMetrics]{
-		Steps: func() int { return o.config.Steps }, Parts: o.parts(), Workload: o.Workload(), Memory: func() int64 { return int64(o.config.MemoryGB * 1e9) }, Inputs: inputs[:len(inputs)-1],
-		Batches: o.batches, Schedule: o.scheduled, Loss: o.loss, Update: o.update,
-		Config: func() any { return o.config.withoutLimits() }, Save: o.saveLambdas, Restore: o.restoreLambdas,
+		Steps: func() int { return t.config.Steps }, Parts: t.parts(), Workload: t.workload(), Memory: func() int64 { return int64(t.config.MemoryGB * 1e9) }, Inputs: inputs[:len(inputs)-1],
+		Batches: t.batches, Schedule: t.scheduled, Loss: t.loss, Update: t.update,
+		Config: func() any { return t.config.withoutLimits() }, Save: t.saveLambdas, Restore: t.restoreLambdas,
 		Describe: func(m *StepMetrics, step int) {
-			m.Step, m.Lambdas = step+1, o.measured
-			m.LearningRate, _, _ = o.config.schedule(step)
+			m.Step, m.Lambdas = step+1, t.measured
+			m.LearningRate, _, _ = t.config.schedule(step)
 		},
 	}
 }
 
-// Workload counts a step from the configuration: transformers and heads of both branches, and of a teacher that does not train. Views and losses are not
+// workload counts a step from the configuration: transformers and heads of both branches, and of a teacher that does not train. Views and losses are not
 // counted, which model FLOP utilisation leaves out.
-func (o *Objective) Workload() train.Workload {
-	s := o.step
+func (t *Trainer) workload() train.Workload {
+	s := t.step
 	patches := func(side int) int { return (side / s.vit.PatchSize) * (side / s.vit.PatchSize) }
 	view := func(side int, object bool) float64 {
 		flops := s.vit.FLOPs(patches(side))
@@ -92,27 +57,28 @@ func (o *Objective) Workload() train.Workload {
 		}
 	}
 	total += float64(s.positives()) * view(s.Views.GlobalCropSize, true)
-	return train.Workload{Images: o.config.Batch, FLOPs: float64(o.parts()) * total, BFloat16: s.vit.ComputeDType.IsHalfPrecision()}
+	return train.Workload{Images: t.config.Batch, FLOPs: float64(t.parts()) * total, BFloat16: s.vit.ComputeDType.IsHalfPrecision()}
 }
 
-// FLOPs is the [Objective.Workload] of a step on objects and scenes. The configuration must be one that [settings.Check] accepts.
+// FLOPs is what a step on objects and scenes computes in products: transformers and heads, forward and backward. The configuration must be one that [settings.Check]
+// accepts.
 func (c Config) FLOPs() float64 {
-	o := Objective{config: c, step: newStep(c, true, true, false)}
-	return o.Workload().FLOPs
+	t := Trainer{config: c, step: newStep(c, true, true, false)}
+	return t.workload().FLOPs
 }
 
 // parts is the number of parts that a batch is computed in.
-func (o *Objective) parts() int { return o.config.AccumulationSteps }
+func (t *Trainer) parts() int { return t.config.AccumulationSteps }
 
 // loss is the loss of a batch, or of one part of it. Losses are the mean over parts; spreads are over the first part.
-func (o *Objective) loss(scope *model.Scope, inputs []*Node) (*Node, []train.Report[StepMetrics]) {
-	total, reports := o.step.forward(scope, train.ByName(o.step.inputs(), inputs))
+func (t *Trainer) loss(scope *model.Scope, inputs []*Node) (*Node, []train.Report[StepMetrics]) {
+	total, reports := t.step.forward(scope, train.ByName(t.step.inputs(), inputs))
 	for i, r := range reports {
 		if r.Node.IsScalar() {
 			continue
 		}
 		reports[i].Read = func(m *StepMetrics, at train.At, value *tensors.Tensor) string {
-			if at.Part == 0 && m.Step%o.config.MetricsEvery == 0 {
+			if at.Part == 0 && m.Step%t.config.MetricsEvery == 0 {
 				return r.Read(m, at, value)
 			}
 			return ""
@@ -122,8 +88,8 @@ func (o *Objective) loss(scope *model.Scope, inputs []*Node) (*Node, []train.Rep
 }
 
 // update takes the optimizer's step and moves the target branch. It reports the norm of the gradient.
-func (o *Objective) update(scope *model.Scope, variables []*model.Variable, gradients []*Node, schedule *Node) []train.Report[StepMetrics] {
-	s, read, norm := o.step, readScheduled(schedule), optim.GlobalNorm(gradients)
+func (t *Trainer) update(scope *model.Scope, variables []*model.Variable, gradients []*Node, schedule *Node) []train.Report[StepMetrics] {
+	s, read, norm := t.step, readScheduled(schedule), optim.GlobalNorm(gradients)
 	if s.GradientClip > 0 {
 		gradients, norm = optim.ClipByGlobalNorm(gradients, s.GradientClip)
 	}
@@ -133,32 +99,32 @@ func (o *Objective) update(scope *model.Scope, variables []*model.Variable, grad
 }
 
 // batches reads the parts of a run's batches and draws their views.
-func (o *Objective) batches(ctx context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
-	return train.Prepared(o.mixture(seed).Batches(ctx, from), func(batch *datasets.Batch) (train.Batch, error) {
-		inputs, err := o.inputs(o.step, batch, seed, nil)
+func (t *Trainer) batches(ctx context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
+	return train.Prepared(t.mixture(seed).Batches(ctx, from), func(batch *datasets.Batch) (train.Batch, error) {
+		inputs, err := t.inputs(t.step, batch, seed, nil)
 		if err != nil {
 			return train.Batch{}, err
 		}
-		return train.Batch{Inputs: inputs[:len(inputs)-1], Taken: func() { o.skipped(batch.Skipped) }}, nil
+		return train.Batch{Inputs: inputs[:len(inputs)-1], Taken: func() { t.Skip(batch.Skipped) }}, nil
 	})
 }
 
 // scheduled are the scalars of [inScheduled] at a step.
-func (o *Objective) scheduled(step int) []float32 {
-	rate, decay, momentum := o.config.schedule(step)
+func (t *Trainer) scheduled(step int) []float32 {
+	rate, decay, momentum := t.config.schedule(step)
 	scheduled := []float32{float32(rate), float32(decay), float32(momentum)}
-	l := o.lambdas()
+	l := t.Lambdas()
 	for _, loss := range Losses {
 		scheduled = append(scheduled, float32(loss.Lambda(l)))
 	}
-	return append(scheduled, float32(o.config.Correspondences.Noise))
+	return append(scheduled, float32(t.config.Correspondences.Noise))
 }
 
 // mixture reads the parts of a run's batches, one per step.
-func (o *Objective) mixture(seed uint64) datasets.Loader {
-	m := o.data.Loader(seed, o.config.Batch/o.config.AccumulationSteps, o.config.ImageSize)
-	if o.step.positives() > 0 {
-		m.Positive = o.data.Neighbours.Positive(seed)
+func (t *Trainer) mixture(seed uint64) datasets.Loader {
+	m := t.data.Loader(seed, t.config.Batch/t.config.AccumulationSteps, t.config.ImageSize)
+	if t.step.positives() > 0 {
+		m.Positive = t.data.Neighbours.Positive(seed)
 	}
 	return m
 }
@@ -266,20 +232,17 @@ const ByGradient = "gradient"
 // warmup of the learning rate they barely move.
 const batchesForLambdas = 8
 
-// lambdas are the weights of the run.
-func (o *Objective) lambdas() losses.Lambdas {
-	if o.measured != nil {
-		return *o.measured
-	}
-	return o.config.Lambdas
-}
-
 // Lambdas are the weights of the losses in the run: the configured ones, or with [ByGradient], from the first step on, the measured ones.
-func (t *Trainer) Lambdas() losses.Lambdas { return t.objective.lambdas() }
+func (t *Trainer) Lambdas() losses.Lambdas {
+	if t.measured != nil {
+		return *t.measured
+	}
+	return t.config.Lambdas
+}
 
 // Step trains one step, see [train.Trainer.Step]. With [ByGradient] the first step sets the weights of the losses.
 func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
-	if t.objective.config.LambdaBy == ByGradient && t.objective.measured == nil {
+	if t.config.LambdaBy == ByGradient && t.measured == nil {
 		if err := t.measureLambdas(ctx); err != nil {
 			return StepMetrics{}, err
 		}
@@ -299,7 +262,7 @@ func (t *Trainer) measureLambdas(ctx context.Context) error {
 			*loss.lambda(&sums) += loss.Lambda(d.Lengths)
 		}
 	}
-	measured := t.objective.config.Lambdas
+	measured := t.config.Lambdas
 	for _, level := range []struct {
 		name                               string
 		lambda                             *float64
@@ -316,7 +279,7 @@ func (t *Trainer) measureLambdas(ctx context.Context) error {
 			return fmt.Errorf("lambda_by gradient: the gradients of %s_alignment and %[1]s_concentration have lengths %g and %g", level.name, level.aligning, level.concentrating)
 		}
 	}
-	t.objective.measured = &measured
+	t.measured = &measured
 	return nil
 }
 
@@ -324,25 +287,25 @@ func (t *Trainer) measureLambdas(ctx context.Context) error {
 const lambdasKey = "lambdas"
 
 // saveLambdas adds the measured weights to the metadata of a checkpoint.
-func (o *Objective) saveLambdas(_ train.Position, metadata map[string]string) error {
-	if o.config.LambdaBy != ByGradient {
+func (t *Trainer) saveLambdas(_ train.Position, metadata map[string]string) error {
+	if t.config.LambdaBy != ByGradient {
 		return nil
 	}
-	encoded, err := json.Marshal(o.lambdas())
+	encoded, err := json.Marshal(t.Lambdas())
 	metadata[lambdasKey] = string(encoded)
 	return err
 }
 
 // restoreLambdas is the reverse.
-func (o *Objective) restoreLambdas(metadata map[string]string, _ *train.Position) error {
-	o.measured = nil
-	if o.config.LambdaBy != ByGradient {
+func (t *Trainer) restoreLambdas(metadata map[string]string, _ *train.Position) error {
+	t.measured = nil
+	if t.config.LambdaBy != ByGradient {
 		return nil
 	}
 	var measured losses.Lambdas
 	if err := json.Unmarshal([]byte(metadata[lambdasKey]), &measured); err != nil {
 		return fmt.Errorf("weights of the losses: %w", err)
 	}
-	o.measured = &measured
+	t.measured = &measured
 	return nil
 }

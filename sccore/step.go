@@ -332,9 +332,9 @@ func (s step) inputs() (all []train.Input) {
 }
 
 // inputs builds a step's inputs from a batch or a part of one.
-func (o *Objective) inputs(s step, batch *datasets.Batch, seed uint64, scheduled []float32) ([]any, error) {
+func (t *Trainer) inputs(s step, batch *datasets.Batch, seed uint64, scheduled []float32) ([]any, error) {
 	images := s.images()
-	draws, size := batch.Step, o.config.ImageSize*o.config.ImageSize
+	draws, size := batch.Step, t.config.ImageSize*t.config.ImageSize
 	// Without a loss of patches the scenes, which lie between objects and positives, are left out.
 	first := batch.Objects + batch.Scenes
 	pixels := batch.Pixels
@@ -342,14 +342,14 @@ func (o *Objective) inputs(s step, batch *datasets.Batch, seed uint64, scheduled
 		pixels = slices.Concat(pixels[:images*size*3], pixels[first*size*3:])
 	}
 	named := map[string]any{
-		inPixels:    train.Bytes{Values: pixels, Dimensions: []int{images + s.positives(), o.config.ImageSize, o.config.ImageSize, 3}},
+		inPixels:    train.Bytes{Values: pixels, Dimensions: []int{images + s.positives(), t.config.ImageSize, t.config.ImageSize, 3}},
 		inScheduled: scheduled,
 	}
-	globals, locals := o.config.Views.Draw(seed, draws, batch.Images[:images], batch.Sizes[:images])
+	globals, locals := t.config.Views.Draw(seed, draws, batch.Images[:images], batch.Sizes[:images])
 	named[inGlobals], named[inLocals] = globals, locals
 	if s.positives() > 0 {
 		// Positives take their second view: the first view of a positive that is itself in the batch is the online branch's.
-		theirs := o.config.Views
+		theirs := t.config.Views
 		theirs.Locals = 0
 		all, _ := theirs.Draw(seed, draws, batch.Images[first:], batch.Sizes[first:])
 		flat := tensors.MustCopyFlatData[float32](all)
@@ -361,19 +361,19 @@ func (o *Objective) inputs(s step, batch *datasets.Batch, seed uint64, scheduled
 	}
 	maps := map[string]func(image int32, labels []uint8, size int) error{}
 	if s.labelled {
-		maps[inLabels] = o.data.Labels
+		maps[inLabels] = t.data.Labels
 	}
 	if s.taught {
-		maps[inTeacherLabels] = o.data.TeacherLabels
+		maps[inTeacherLabels] = t.data.TeacherLabels
 	}
 	for name, read := range maps {
 		labels := make([]uint8, images*size)
 		for i := range images {
-			if err := read(batch.Images[i], labels[i*size:(i+1)*size], o.config.ImageSize); err != nil {
+			if err := read(batch.Images[i], labels[i*size:(i+1)*size], t.config.ImageSize); err != nil {
 				return nil, err
 			}
 		}
-		named[name] = tensors.FromFlatDataAndDimensions(labels, images, o.config.ImageSize, o.config.ImageSize)
+		named[name] = tensors.FromFlatDataAndDimensions(labels, images, t.config.ImageSize, t.config.ImageSize)
 	}
 	if s.fromLabels() {
 		named[inImages] = slices.Clone(batch.Images[:images])

@@ -348,7 +348,7 @@ func TeacherOf(path string) (Teacher, error) {
 // SetTeacher reads the teacher's weights from the online branch of a checkpoint. It comes after [Trainer.Begin] or [Trainer.BeginFrom]; checkpoints of
 // the run hold the teacher.
 func (t *Trainer) SetTeacher(path string) error {
-	if !t.objective.config.fromTeacher() {
+	if !t.config.fromTeacher() {
 		return fmt.Errorf("%s: this run has no teacher", path)
 	}
 	named, err := readCheckpoint(path)
@@ -358,7 +358,7 @@ func (t *Trainer) SetTeacher(path string) error {
 	if err != nil {
 		return err
 	}
-	return take(t.Store(), path, named, "the teacher "+t.objective.config.Teacher.Encoder, func(variable string) (from string, needed bool) {
+	return take(t.Store(), path, named, "the teacher "+t.config.Teacher.Encoder, func(variable string) (from string, needed bool) {
 		below, ok := strings.CutPrefix(variable, "/"+teacherScope+"/")
 		if !ok {
 			return "", false

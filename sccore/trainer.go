@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/knn"
@@ -46,24 +47,49 @@ type Trainer struct {
 	Branches[StepMetrics]
 
 	backend     compute.Backend
-	objective   *Objective
-	diagnostics *train.Program // Of [Diagnostics], once it is compiled.
+	config      Config // The current run's; the step is compiled for a configuration of the same shape.
+	data        Data
+	step        step
+	measured    *losses.Lambdas // The weights that [ByGradient] has set for the run; nil for the configuration's weights.
+	diagnostics *train.Program  // Of [Diagnostics], once it is compiled.
 }
 
 // NewTrainer compiles the step of a configuration. The error names what is out of range or missing.
 func NewTrainer(b compute.Backend, data Data, config Config) (*Trainer, error) {
-	objective, err := NewObjective(data, config)
+	t, err := newTrainer(data, config)
 	if err != nil {
 		return nil, err
 	}
-	return trainerOf(b, objective)
+	return t, t.compile(b)
 }
 
-func trainerOf(b compute.Backend, objective *Objective) (t *Trainer, err error) {
-	t = &Trainer{backend: b, objective: objective}
-	objective.skipped = t.Skip
-	t.Branches, err = NewBranches(b, objective.Task(), objective.step.vit)
-	return t, err
+// newTrainer returns a trainer whose step is not compiled yet.
+func newTrainer(data Data, config Config) (*Trainer, error) {
+	if err := settings.Check(config); err != nil {
+		return nil, err
+	}
+	t := &Trainer{config: config, data: data}
+	if err := t.mixture(0).Check(); err != nil {
+		return nil, err
+	}
+	switch part := config.Batch / config.AccumulationSteps; {
+	case data.Objects == nil && (config.hasImageLoss() || config.Lambdas.Prototypes > 0):
+		return nil, errors.New("lambdas: losses of images and prototypes need object-centric images")
+	case config.fromLabels() && data.Labels == nil:
+		return nil, errors.New("correspondences.from labels: the images have no labels")
+	case data.Objects != nil && data.Scenes != nil && part%2 != 0:
+		return nil, fmt.Errorf("batch %d in %d parts cannot be halved into objects and scenes", config.Batch, config.AccumulationSteps)
+	}
+	t.step = newStep(config, data.Objects != nil, data.Scenes != nil, data.Labels != nil)
+	t.step.background = data.Background
+	t.step.taught = data.TeacherLabels != nil && config.fromLabels()
+	return t, nil
+}
+
+func (t *Trainer) compile(b compute.Backend) (err error) {
+	t.backend = b
+	t.Branches, err = NewBranches(b, t.task(), t.step.vit)
+	return err
 }
 
 // Close frees the device's memory and stops reading images.
@@ -75,7 +101,7 @@ func (t *Trainer) Close() {
 }
 
 // Config is the configuration of the run.
-func (t *Trainer) Config() Config { return t.objective.config }
+func (t *Trainer) Config() Config { return t.config }
 
 // Configure sets another configuration for the runs to come. It must share the compiled step: schedules, steps, the augmentation of views, the share
 // of noise and nonzero λ may differ. Anything else is an error.
@@ -83,60 +109,60 @@ func (t *Trainer) Configure(config Config) error {
 	if err := settings.Check(config); err != nil {
 		return err
 	}
-	if config.shape() != t.objective.config.shape() {
+	if config.shape() != t.config.shape() {
 		return errors.New("this configuration needs another compiled step")
 	}
 	t.Rewind()
-	t.objective.config, t.objective.measured = config, nil
+	t.config, t.measured = config, nil
 	return nil
 }
 
 // SetData sets the images of the runs to come. They must be of the kinds that the step is compiled for: objects, scenes and labels, as before.
 func (t *Trainer) SetData(data Data) error {
-	old := t.objective.data
+	old := t.data
 	if (data.Objects == nil) != (old.Objects == nil) || (data.Scenes == nil) != (old.Scenes == nil) || (data.Labels == nil) != (old.Labels == nil) ||
 		(data.TeacherLabels == nil) != (old.TeacherLabels == nil) || data.Background != old.Background {
 		return errors.New("these images need another compiled step")
 	}
 	t.Rewind()
-	t.objective.data = data
+	t.data = data
 	return nil
 }
 
 // SetNeighbours sets the neighbours from which the runs to come draw positives. They are often found with the features of an earlier run.
 func (t *Trainer) SetNeighbours(neighbours *knn.Neighbours) {
 	t.Rewind()
-	t.objective.data.Neighbours = neighbours
+	t.data.Neighbours = neighbours
 }
 
 // Begin sets the weights of both branches to the initial values of a seed, the same on every backend, and the run to step 0.
 func (t *Trainer) Begin(seed uint64) error {
-	if err := t.objective.checkNeighbours(); err != nil {
+	if err := t.checkNeighbours(); err != nil {
 		return err
 	}
-	t.objective.measured = nil
+	t.measured = nil
 	return t.Trainer.Begin(seed)
 }
 
 // Resume restores what Save wrote and returns its note. Training continues as if it had never stopped, bit for bit on the same backend. The file must
 // be of the trainer's configuration, and the data must be the same; the error names the file.
 func (t *Trainer) Resume(path string) (note string, err error) {
-	if err := t.objective.checkNeighbours(); err != nil {
+	if err := t.checkNeighbours(); err != nil {
 		return "", err
 	}
 	return t.Trainer.Resume(path)
 }
 
 // checkNeighbours returns an error if positives cannot be drawn.
-func (o *Objective) checkNeighbours() error {
-	if o.step.positives() == 0 {
+func (t *Trainer) checkNeighbours() error {
+	if t.step.positives() == 0 {
 		return nil
 	}
-	switch n := o.data.Neighbours; {
+	switch n := t.data.Neighbours; {
 	case n == nil:
 		return errors.New("lambdas.image_concentration needs neighbours to draw positives from")
-	case len(n.Indices) != n.K*o.data.Objects.Len():
-		return fmt.Errorf("neighbours of %d images for %d object-centric ones", len(n.Indices)/max(n.K, 1), o.data.Objects.Len())
+	case len(n.Indices) != n.K*t.data.Objects.Len():
+		return fmt.Errorf("neighbours of %d images for %d object-centric ones", len(n.Indices)/max(n.K, 1), t.data.Objects.Len())
 	}
 	return nil
 }

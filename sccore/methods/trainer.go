@@ -16,6 +16,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/layers"
@@ -37,9 +38,13 @@ type Trainer struct {
 	*train.Trainer[float64]
 	Config Config
 
-	backend   compute.Backend
-	objective *objective
-	features  *model.Exec
+	backend  compute.Backend
+	images   *datasets.Images
+	pixels   train.Placed // All images, on each device.
+	features *model.Exec
+
+	recipe  views.Recipe // The current run's.
+	lossSum float64      // The sum over the steps of the last step's epoch.
 }
 
 // NewTrainer returns a trainer on images and compiles its step. It keeps all images on the device, as bytes. The error names the setting that is out
@@ -58,8 +63,8 @@ func NewTrainer(b compute.Backend, images *datasets.Images, config Config) (*Tra
 	if err != nil {
 		return nil, err
 	}
-	t := &Trainer{Config: config, backend: b, objective: &objective{config: config, images: images, pixels: pixels}}
-	if t.Trainer, err = train.New(b, t.objective.task()); err != nil {
+	t := &Trainer{Config: config, backend: b, images: images, pixels: pixels}
+	if t.Trainer, err = train.New(b, t.task()); err != nil {
 		pixels.Close()
 		return nil, err
 	}
@@ -71,7 +76,7 @@ func NewTrainer(b compute.Backend, images *datasets.Images, config Config) (*Tra
 
 // SetImages sets the images of the runs to come: as many as before, and of one size with them.
 func (t *Trainer) SetImages(images *datasets.Images) error {
-	old := t.objective.images
+	old := t.images
 	if images == old {
 		return nil
 	}
@@ -79,10 +84,10 @@ func (t *Trainer) SetImages(images *datasets.Images) error {
 		return fmt.Errorf("%d images of %d×%d pixels need another compiled step than %d of %d×%d", images.Len(), images.Width, images.Height, old.Len(), old.Width, old.Height)
 	}
 	t.Rewind()
-	t.objective.pixels.Close()
-	t.objective.images = images
+	t.pixels.Close()
+	t.images = images
 	var err error
-	t.objective.pixels, err = place(t.backend, images)
+	t.pixels, err = place(t.backend, images)
 	return err
 }
 
@@ -95,7 +100,7 @@ func place(b compute.Backend, images *datasets.Images) (train.Placed, error) {
 func (t *Trainer) Close() {
 	t.features.Finalize()
 	t.Trainer.Close()
-	t.objective.pixels.Close()
+	t.pixels.Close()
 }
 
 // featureGraph maps images, [N, H, W, 3] of bytes, to the online backbone's features, [N, D], with running statistics.
@@ -115,22 +120,25 @@ func (t *Trainer) Begin(run Run) error {
 		return err
 	}
 	t.Rewind()
-	t.objective.recipe, t.objective.lossSum = run.Recipe, 0
+	t.recipe, t.lossSum = run.Recipe, 0
 	return t.Trainer.Begin(run.Seed)
 }
 
 // StepsPerEpoch is the number of whole batches in the images.
-func (t *Trainer) StepsPerEpoch() int { return t.objective.stepsPerEpoch() }
+func (t *Trainer) StepsPerEpoch() int { return t.images.Len() / t.Config.Batch }
 
 // LearningRate is the learning rate of a step, counted from 0.
-func (t *Trainer) LearningRate(step int) float64 { return t.objective.rate(step) }
+func (t *Trainer) LearningRate(step int) float64 {
+	perEpoch := t.StepsPerEpoch()
+	return optim.Cosine(step, t.Config.Epochs*perEpoch, t.Config.WarmupEpochs*perEpoch, t.Config.LearningRate, 0)
+}
 
 // EpochLoss is the mean loss of the current epoch so far; right after an epoch's end it is the mean over that epoch.
 func (t *Trainer) EpochLoss() float64 {
 	if t.Done() == 0 {
 		return 0
 	}
-	return t.objective.lossSum / float64((t.Done()-1)%t.StepsPerEpoch()+1)
+	return t.lossSum / float64((t.Done()-1)%t.StepsPerEpoch()+1)
 }
 
 // Features returns the backbone's features of images, one row each, not normalised.
@@ -157,40 +165,30 @@ func (t *Trainer) SaveOnline(path string, metadata map[string]string) error {
 	return safetensors.Write(path, named, metadata)
 }
 
-// objective is a method on images: its loss and its batches.
-type objective struct {
-	config Config
-	images *datasets.Images
-	pixels train.Placed // All images, on each device.
-
-	recipe  views.Recipe // The current run's.
-	lossSum float64      // The sum over the steps of the last step's epoch.
-}
-
 // task is what package train trains. Devices share a batch and its views; each has all images.
-func (o *objective) task() train.Task[float64] {
-	batch, side := o.config.Batch, o.images.Height
+func (t *Trainer) task() train.Task[float64] {
+	batch, side := t.Config.Batch, t.images.Height
 	return train.Task[float64]{
-		Steps: func() int { return o.config.Epochs * o.stepsPerEpoch() }, Ahead: true, Batches: o.batches, Schedule: o.schedule, Learnt: onlineScope,
+		Steps: func() int { return t.Config.Epochs * t.StepsPerEpoch() }, Ahead: true, Batches: t.batches, Schedule: t.schedule, Learnt: onlineScope,
 		Inputs: []train.Input{
-			{Shape: shapes.Make(dtypes.Uint8, o.images.Len(), side, side, 3)}, {Shape: shapes.Make(dtypes.Int32, batch), Divided: true},
+			{Shape: shapes.Make(dtypes.Uint8, t.images.Len(), side, side, 3)}, {Shape: shapes.Make(dtypes.Int32, batch), Divided: true},
 			{Shape: shapes.Make(dtypes.Float32, 2*batch, views.NumParams), Divided: true}, {Shape: shapes.Make(dtypes.Int32, batch)},
 		},
-		Loss: o.loss,
+		Loss: t.loss,
 		Update: func(scope *model.Scope, variables []*model.Variable, gradients []*Node, schedule *Node) []train.Report[float64] {
-			sgd := optim.SGD{Momentum: o.config.Momentum, WeightDecay: o.config.WeightDecay}
+			sgd := optim.SGD{Momentum: t.Config.Momentum, WeightDecay: t.Config.WeightDecay}
 			sgd.Update(scope.In(optimizerScope), variables, gradients, Reshape(Slice(schedule, AxisElem(0))))
 			return nil
 		},
 		Save: func(at train.Position, metadata map[string]string) error {
-			encoded, err := json.Marshal(position{at.Done, o.lossSum})
+			encoded, err := json.Marshal(position{at.Done, t.lossSum})
 			metadata["position"] = string(encoded)
 			return err
 		},
 		Restore: func(metadata map[string]string, _ *train.Position) error {
 			var p position
 			err := json.Unmarshal([]byte(metadata["position"]), &p)
-			o.lossSum = p.LossSum
+			t.lossSum = p.LossSum
 			return err
 		},
 		Workload: train.Workload{Images: batch},
@@ -204,58 +202,51 @@ type position struct {
 }
 
 // loss is the method's loss on a batch of the images.
-func (o *objective) loss(scope *model.Scope, inputs []*Node) (*Node, []train.Report[float64]) {
+func (t *Trainer) loss(scope *model.Scope, inputs []*Node) (*Node, []train.Report[float64]) {
 	images, indices, params, shuffle, schedule := inputs[0], inputs[1], inputs[2], inputs[3], inputs[4]
 	batch := Gather(images, InsertAxes(indices, -1))
-	batch.AssertDims(o.config.Batch, o.images.Height, o.images.Width, 3)
+	batch.AssertDims(t.Config.Batch, t.images.Height, t.images.Width, 3)
 	targetMomentum := Reshape(Slice(schedule, AxisElem(1)))
-	loss := o.config.loss(scope, views.Apply(batch, params, o.images.Height), shuffle, targetMomentum)
+	loss := t.Config.loss(scope, views.Apply(batch, params, t.images.Height), shuffle, targetMomentum)
 	report := train.Mean("loss", loss, func(loss *float64) *float64 { return loss })
 	read := report.Read
 	report.Read = func(loss *float64, at train.At, value *tensors.Tensor) string {
 		diverged := read(loss, at, value)
-		if at.Step%o.stepsPerEpoch() == 0 {
-			o.lossSum = 0
+		if at.Step%t.StepsPerEpoch() == 0 {
+			t.lossSum = 0
 		}
-		o.lossSum += *loss
+		t.lossSum += *loss
 		return diverged
 	}
 	return loss, []train.Report[float64]{report}
 }
 
-func (o *objective) stepsPerEpoch() int { return o.images.Len() / o.config.Batch }
-
-// rate is the learning rate of a step.
-func (o *objective) rate(step int) float64 {
-	return optim.Cosine(step, o.config.Epochs*o.stepsPerEpoch(), o.config.WarmupEpochs*o.stepsPerEpoch(), o.config.LearningRate, 0)
-}
-
 // schedule is the learning rate and MoCo's momentum of a step.
-func (o *objective) schedule(step int) []float32 {
-	momentum := o.config.TargetMomentum
-	if o.config.Method == MoCo && step == 0 {
+func (t *Trainer) schedule(step int) []float32 {
+	momentum := t.Config.TargetMomentum
+	if t.Config.Method == MoCo && step == 0 {
 		momentum = 0
 	}
-	return []float32{float32(o.rate(step)), float32(momentum)}
+	return []float32{float32(t.LearningRate(step)), float32(momentum)}
 }
 
 // batches draws the batches of a run and their views.
-func (o *objective) batches(_ context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
+func (t *Trainer) batches(_ context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
 	return func(yield func(train.Batch, error) bool) {
-		s, perEpoch := o.config, o.stepsPerEpoch()
+		s, perEpoch := t.Config, t.StepsPerEpoch()
 		var order []int32 // Of the images in the epoch.
 		for step := from; ; step++ {
 			epoch, place := step/perEpoch, step%perEpoch
 			if order == nil || place == 0 {
-				order = shuffledOrder(seed, "order", epoch, o.images.Len())
+				order = shuffledOrder(seed, "order", epoch, t.images.Len())
 			}
 			indices := order[place*s.Batch : (place+1)*s.Batch]
-			params := o.recipe.Draw(seed, epoch, indices, 2, o.images.Height, o.images.Width)
+			params := t.recipe.Draw(seed, epoch, indices, 2, t.images.Height, t.images.Width)
 			shuffle := make([]int32, s.Batch)
 			if s.Method == MoCo {
 				shuffle = shuffledOrder(seed, "keys", step, s.Batch)
 			}
-			if !yield(train.Batch{Inputs: []any{o.pixels, slices.Clone(indices), params, shuffle}}, nil) {
+			if !yield(train.Batch{Inputs: []any{t.pixels, slices.Clone(indices), params, shuffle}}, nil) {
 				return
 			}
 		}
@@ -275,4 +266,117 @@ func shuffledOrder(seed uint64, purpose string, at, n int) []int32 {
 	}
 	random.Shuffle(n, func(i, j int) { order[i], order[j] = order[j], order[i] })
 	return order
+}
+
+// FeatureExtractor is a frozen backbone that maps augmented views to features. One compiled graph serves any number of trained weights of the same
+// encoder.
+type FeatureExtractor struct {
+	name     string
+	size     int // Height and width of images.
+	views    int
+	store    *model.Store
+	features *model.Exec
+}
+
+// NewFeatureExtractor compiles the named encoder for square images of size pixels and this many views of each. Load sets its weights.
+func NewFeatureExtractor(b compute.Backend, name string, size, viewsOfEach int) (*FeatureExtractor, error) {
+	backbone, err := encoder.ByName(name)
+	if err != nil {
+		return nil, err
+	}
+	if size < 1 || viewsOfEach < 1 {
+		return nil, fmt.Errorf("feature extractor %s: %d views of %d pixels", name, viewsOfEach, size)
+	}
+	f := &FeatureExtractor{name: name, size: size, views: viewsOfEach, store: model.NewStore()}
+	f.features, err = model.NewExec(b, f.store, func(scope *model.Scope, inputs []*Node) *Node {
+		images, params := inputs[0], inputs[1]
+		x := standardized(views.Apply(images, params, size))
+		return backbone.Features(scope.In(onlineScope).In("backbone"), x, layers.Norm{})
+	})
+	if err != nil {
+		return nil, err
+	}
+	caught := exceptions.TryCatch[error](func() {
+		_, err = f.features.Compile(shapes.Make(dtypes.Uint8, featureBatch, size, size, 3), shapes.Make(dtypes.Float32, viewsOfEach*featureBatch, views.NumParams))
+	})
+	if caught != nil {
+		err = caught
+	}
+	return f, err
+}
+
+// Close frees the device's memory.
+func (f *FeatureExtractor) Close() {
+	f.features.Finalize()
+	f.store.Finalize()
+}
+
+// Load reads the weights that [Trainer.SaveOnline] wrote to path and ignores the heads. The error names the file and what is wrong with it.
+func (f *FeatureExtractor) Load(path string) error {
+	named, _, err := safetensors.Read(path)
+	if err != nil {
+		return err
+	}
+	for variable := range f.store.Scope("/" + onlineScope).IterVariables() {
+		name := strings.ReplaceAll(strings.TrimPrefix(variable.Path(), "/"+onlineScope+"/"), "/", ".")
+		value, ok := named[name]
+		if !ok {
+			return fmt.Errorf("%s: no variable %s of %s", path, name, f.name)
+		}
+		if !value.Shape().Equal(variable.Shape()) {
+			return fmt.Errorf("%s: variable %s is %s, %s needs %s", path, name, value.Shape(), f.name, variable.Shape())
+		}
+		if err := variable.SetValue(value); err != nil {
+			return fmt.Errorf("%s: variable %s: %w", path, name, err)
+		}
+	}
+	return nil
+}
+
+// Features maps the views that recipe draws of each image to features, image by image and view by view: the first length values are the first view of
+// the first image. The views are the same as in training epoch 0 with this seed.
+func (f *FeatureExtractor) Features(images *datasets.Images, recipe views.Recipe, seed uint64) (features []float32, length int, err error) {
+	if images.Height != f.size || images.Width != f.size {
+		return nil, 0, fmt.Errorf("%s: images of %d×%d pixels, the encoder was compiled for %d×%d",
+			images.Name, images.Width, images.Height, f.size, f.size)
+	}
+	return featuresOf(f.features, images, f.views, func(begin int, pixels *tensors.Tensor) []any {
+		indices := make([]int32, featureBatch)
+		for i := range indices {
+			indices[i] = int32(begin + i)
+		}
+		return []any{pixels, recipe.Draw(seed, 0, indices, f.views, f.size, f.size)}
+	})
+}
+
+// featureBatch is the number of images per inference; the last batch is padded with black images.
+const featureBatch = 256
+
+// featuresOf runs a graph on all images and returns its rows, [views, featureBatch, length], image by image. inputs makes the graph's inputs of a batch.
+func featuresOf(
+	exec *model.Exec, images *datasets.Images, views int, inputs func(begin int, pixels *tensors.Tensor) []any,
+) (features []float32, length int, err error) {
+	size := images.Height * images.Width * 3
+	for begin := 0; begin < images.Len(); begin += featureBatch {
+		count, batch := min(featureBatch, images.Len()-begin), make([]uint8, featureBatch*size)
+		copy(batch, images.Pixels[begin*size:(begin+count)*size])
+		given := inputs(begin, tensors.FromFlatDataAndDimensions(batch, featureBatch, images.Height, images.Width, 3))
+		var flat []float32
+		if err := train.Execute(exec, given, func(outputs []*tensors.Tensor) {
+			length, flat = outputs[0].Shape().Dim(-1), tensors.MustCopyFlatData[float32](outputs[0])
+		}); err != nil {
+			return nil, 0, err
+		}
+		features = slices.Grow(features, count*views*length)
+		for i := range count {
+			for v := range views {
+				row := flat[(v*featureBatch+i)*length:][:length]
+				if err := safetensors.CheckFinite(row); err != nil {
+					return nil, 0, fmt.Errorf("image %d of %s: its features are not finite: %w", begin+i, images.Name, err)
+				}
+				features = append(features, row...)
+			}
+		}
+	}
+	return features, length, nil
 }

@@ -186,42 +186,45 @@ type worker[C comparable, D study.Data] struct {
 	cells Cells[C, D]
 }
 
-// Run trains the stage of a cell, or sets its start, finds the neighbours if the stage does, and records the encoder.
+// Run trains the stage of a cell and records the encoder.
 func (w *worker[C, D]) Run(r *study.Run[C, D]) error {
-	s, root := w.cells.Stage(r.Cell), filepath.Dir(r.Dir)
 	data, config := w.cells.Base(r)
 	if err := w.SetData(data.Train); err != nil {
 		return err
 	}
 	w.Report(r.Skip)
-	neighbours := data.Neighbours(filepath.Join(root, s.Neighbours), r.Cell.Seed, config)
+	var more []train.Evaluator
+	if w.cells.Evaluators != nil {
+		more = w.cells.Evaluators(r, w.Trainer)
+	}
+	if err := Train(r, w.Trainer, w.cells.Stage(r.Cell), r.Dir, data, config, more...); err != nil {
+		return err
+	}
+	return w.cells.Record(r, w.Trainer)
+}
+
+// Train completes a stage of a run in the folder dir, or sets its start if nothing is trained. It reads the neighbours that the stage draws positives from, or finds
+// neighbours with its encoder if the stage does. More are evaluators beside the ones of the function [Evaluators].
+func Train[C comparable, D study.Data](r *study.Run[C, D], t *Trainer, s Stage, dir string, data Data, c Config, more ...train.Evaluator) error {
+	neighbours := data.Neighbours(filepath.Join(filepath.Dir(dir), s.Neighbours), r.Cell.Seed, c)
 	if s.drawsPositives() {
 		found, err := neighbours.Find(r.Context, r.Backend(), nil)
 		if err != nil {
 			return err
 		}
-		w.SetNeighbours(found)
+		t.SetNeighbours(found)
 	}
+	err := error(nil)
 	if s.Untrained {
-		if err := w.Start(s, root, uint64(r.Cell.Seed)); err != nil {
-			return err
-		}
+		err = t.Start(s, filepath.Dir(dir), uint64(r.Cell.Seed))
 	} else {
-		var more []train.Evaluator
-		if w.cells.Evaluators != nil {
-			more = w.cells.Evaluators(r, w.Trainer)
-		}
-		if err := Train(r, w.Trainer, s, r.Dir, data, config, more...); err != nil {
-			return err
-		}
+		err = learn(r, t, s, dir, data, c, more)
 	}
-	if s.Neighbours != "" && !s.drawsPositives() {
+	if err == nil && s.Neighbours != "" && !s.drawsPositives() {
 		r.Say("finding neighbours")
-		if _, err := neighbours.Find(r.Context, r.Backend(), w.Frozen); err != nil {
-			return err
-		}
+		_, err = neighbours.Find(r.Context, r.Backend(), t.Frozen)
 	}
-	return w.cells.Record(r, w.Trainer)
+	return err
 }
 
 // Neighbours are the neighbours of a seed's objects, which a file keeps.
@@ -232,9 +235,9 @@ func (d Data) Neighbours(path string, seed int, c Config) Neighbours {
 	}
 }
 
-// Train completes a stage of a run in the folder dir, from its last checkpoint or its start, and saves its curve and its encoders there. During the training
-// run its diagnostics, every [Config].GradientsEvery steps, the ones of [Evaluators], and more.
-func Train[C comparable, D study.Data](r *study.Run[C, D], t *Trainer, s Stage, dir string, data Data, c Config, more ...train.Evaluator) error {
+// learn trains a stage from its last checkpoint or its start, and saves its curve and its encoders in its folder. During the training run its diagnostics, every
+// [Config].GradientsEvery steps, the ones of [Evaluators], and more.
+func learn[C comparable, D study.Data](r *study.Run[C, D], t *Trainer, s Stage, dir string, data Data, c Config, more []train.Evaluator) error {
 	save := func(branch sccore.Branch, file string) error {
 		return t.SaveEncoder(filepath.Join(dir, file), branch, map[string]string{
 			"run": r.Cell.Name(), "stage": s.Name, "step": fmt.Sprint(t.Done()), "config": string(study.EncodeConfig(r.Cell.Config)),

@@ -5,6 +5,7 @@ package ablation
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -200,4 +201,171 @@ func recordRow(r *run, row string, frozen *evaluation.FeatureExtractor) error {
 		delete(n.Details, "between_classes")
 	}
 	return cmp.Or(err, r.Record(numbers...))
+}
+
+// pairs are the rows of the paired table: what a line adds to another one.
+var pairs = []struct{ Title, Row, Other string }{
+	{"line 1 − line 2: image against patch alignment", "1", "2"},
+	{"line 3 − line 1: + patch alignment", "3", "1"},
+	{"line 4 − line 1: + image concentration", "4", "1"},
+	{"line 5 − line 2: + patch concentration", "5", "2"},
+	{"line 6 − line 3: + both concentrations", "6", "3"},
+	{"line 7 − line 6: + filter", "7", "6"},
+	{"line 7 − line 3: all of the method against both alignments", "7", "3"},
+	{"line 8 − line 6: + filter before the last attention", "8", "6"},
+	{"line 8 − line 7: the filter's place", "8", "7"},
+	{"line 7 − line 9: the filter and L_proto over a residual block of as many parameters", "7", "9"},
+	{"line 7 − line 10: learnt prototypes and L_proto over frozen random ones", "7", "10"},
+	{"line 7 − line 11: L_proto", "7", "11"},
+	{"line 11 − line 9: the filter alone over the block", "11", "9"},
+	{"line 11 − line 10: learnt prototypes alone over frozen ones", "11", "10"},
+	{"line 9 − line 6: + residual block", "9", "6"},
+	{"line 7 − line 7, before the filter: the filter itself", "7", beforeRow},
+	{"line 7, before the filter − line 6: training with the filter", beforeRow, "6"},
+	{"line 3 − stage 1: both alignments, trained on", "3", recipe.RowAlignment},
+	{"line 7 − stage 1: all of stage 2", "7", recipe.RowAlignment},
+	{"stage 1 − random weights", recipe.RowAlignment, recipe.RowRandom},
+	{"initialisation − random weights", recipe.RowInit, recipe.RowRandom},
+	{"line 3 − initialisation: both alignments, trained on", "3", recipe.RowInit},
+	{"line 7 − initialisation: all of the method", "7", recipe.RowInit},
+}
+
+// beyond are the rows that are not in the paper, with their heads and what captions say of them.
+var beyond = []struct{ row, head, caption string }{
+	{beforeRow, beforeRow, " Line 7, before the filter, is line 7's encoder with the filter left out: the layers behind it then see tokens that they were not trained on."},
+	{"8", "8: " + sccore.FilterAblations[0].Name, " Line 8 is not in the paper: there [CLS] can see the filter."},
+	{"9", "9: " + sccore.FilterAblations[1].Name, " Line 9 is not in the paper: what it gains over line 6 as line 7 does is not the gain of object prototypes."},
+	{"10", "10: " + sccore.FilterAblations[2].Name, " Line 10, with frozen random prototypes, is not in the paper."},
+	{"11", "11: " + sccore.FilterAblations[3].Name, " Line 11, without L_proto, is not in the paper."},
+}
+
+// beyondPaper reports whether a row is one of them.
+func beyondPaper(row string) bool {
+	return slices.ContainsFunc(beyond, func(other struct{ row, head, caption string }) bool { return other.row == row })
+}
+
+// compares reports whether the paper's numbers of a column compare with ours: not on synthetic images, nor on other classes than ImageNet-1k's.
+func compares(r study.Results, column string) bool {
+	return (r.Kind == figures.Real || r.Profile == study.Full) && !slices.ContainsFunc(r.Data(column), evaluation.OtherClasses)
+}
+
+// tables returns the paper's table with our numbers, and a table of what each part adds, paired by seed.
+func tables(r study.Results) []figures.Table {
+	from, other := "stage-1 checkpoint of its seed", recipe.RowInit // What the lines start from, and the row that has no records.
+	if r.FromFile() {
+		from, other = "weights", recipe.RowAlignment
+	}
+	title := "Tab. ablation"
+	caption := "Linear segmentation, linear classification and k-NN classification of frozen features, each line trained from the same " + from + "."
+	switch {
+	case r.Kind == figures.Real:
+		title += " on images"
+		classification := "Classification of ImageNet-1k."
+		if !compares(r, maintable.ColumnKNN) {
+			classification = "Classification of the images in imagenet/, with which the paper's numbers do not compare: they have another number of classes than ImageNet-1k."
+		}
+		for _, measured := range []struct{ column, what string }{
+			{maintable.ColumnMIoU, "Segmentation of COCOStuff-27."}, {maintable.ColumnKNN, classification},
+			{recipe.ColumnRecall, "Recall over patches of PASCAL VOC, every class counting the same."},
+		} {
+			if slices.Contains(r.Columns(), measured.column) {
+				caption += " " + measured.what
+			}
+		}
+	case r.Profile != study.Full:
+		title += " on synthetic images"
+		caption += " On synthetic objects and scenes, with which the paper's numbers do not compare."
+	}
+	paper := figures.MustPaper(Name)
+	main := study.Table{Title: title, Unit: "%", Paper: Name}
+	for _, column := range slices.Concat(paper.Columns, recipe.RecallColumns) { // The paper has no columns of recall.
+		if slices.Contains(paper.Columns, column) || slices.Contains(r.Columns(), column) {
+			main.Columns = append(main.Columns, study.Column{Head: column, Apart: !compares(r, column)})
+		}
+	}
+	recorded := func(row string) bool { return r.Recorded(row, r.Columns()...) }
+	for _, start := range []study.Row{{Key: recipe.RowRandom}, {Key: recipe.RowInit}, {Key: recipe.RowAlignment, Heads: []string{"1", "1"}}} {
+		if recorded(start.Key) {
+			main.Rows = append(main.Rows, study.Row{Key: start.Key, Heads: append([]string{start.Key}, start.Heads...)})
+		}
+	}
+	for _, line := range paper.Rows {
+		main.Rows = append(main.Rows, study.Row{Key: line.Heads[0], Heads: line.Heads})
+	}
+	for _, other := range beyond {
+		if recorded(other.row) {
+			main.Rows = append(main.Rows, study.Row{Key: other.row, Heads: []string{other.head, "1", "1", "1", "1", "1"}})
+			caption += other.caption
+		}
+	}
+	main.Caption = caption
+	differences := study.Table{
+		Title: title + ", what each part adds", Caption: "Differences of the lines, paired by seed.", Unit: "%", RowHeads: []figures.RowHead{{Name: "difference"}}, Columns: main.Columns,
+	}
+	for _, pair := range pairs {
+		if pair.Row != other && pair.Other != other && (!beyondPaper(pair.Row) || recorded(pair.Row)) && (!beyondPaper(pair.Other) || recorded(pair.Other)) {
+			differences.Rows = append(differences.Rows, study.Row{Key: pair.Row, Minus: pair.Other, Heads: []string{pair.Title}})
+		}
+	}
+	compared := differences.Of(r)
+	for i, row := range differences.Rows {
+		for j, column := range compared.Columns {
+			if compares(r, column) {
+				compared.Rows[i].Cells[j].Paper = printedOf(paper, column, row.Key) - printedOf(paper, column, row.Minus)
+			}
+		}
+	}
+	return []figures.Table{main.Of(r), compared}
+}
+
+// printedOf returns the paper's number of a line; NaN for other rows.
+func printedOf(paper *figures.PaperTable, column, line string) float64 {
+	number, err := strconv.Atoi(line)
+	if err != nil || number > len(sccore.Ablations) {
+		return math.NaN()
+	}
+	return paper.Value(column, paper.Rows[number-1].Heads...)
+}
+
+// TradeOff plots the lines by their k-NN classification and linear segmentation, ours on the left, the paper's on the right. The scales differ; compare relative
+// positions.
+func TradeOff(r study.Results) figures.Chart {
+	paper, title := figures.MustPaper(Name), "The lines of the ablation between two tasks"
+	if r.Kind == figures.Real {
+		title += " on images"
+	}
+	ours, printed := figures.Series{Bars: figures.Deviations}, figures.Series{Look: 2, Hollow: true}
+	for _, line := range maintable.AllLines {
+		name := strconv.Itoa(line.Line)
+		// Only seeds with both numbers count, because the two are paired.
+		var x, y []float64
+		for _, record := range r.Of(name, maintable.ColumnKNN) {
+			if miou, ok := r.OfSeed(name, maintable.ColumnMIoU, record.Seed); ok {
+				x, y = append(x, record.Value), append(y, miou.Value)
+			}
+		}
+		if beyondPaper(name) && len(x) == 0 {
+			continue
+		}
+		ours.XValues, ours.Values, ours.Labels = append(ours.XValues, x), append(ours.Values, y), append(ours.Labels, name)
+		printed.X, printed.Y = append(printed.X, printedOf(paper, maintable.ColumnKNN, name)), append(printed.Y, printedOf(paper, maintable.ColumnMIoU, name))
+	}
+	printed.Labels = ours.Labels
+	f := figures.Chart{Title: fmt.Sprintf("%s, %s profile", title, r.Profile)}
+	for _, panel := range []figures.Curves{{Title: "ours, mean ± sd", Series: []figures.Series{ours}}, {Title: "paper", Series: []figures.Series{printed}}} {
+		panel.X, panel.Y, panel.Points = "k-NN accuracy (%)", "linear segmentation, mIoU (%)", true
+		f.Panels = append(f.Panels, panel)
+	}
+	return f
+}
+
+// drawn draws the lines of the ablation between two tasks, on real and on synthetic images.
+func drawn(results study.Results, _ study.FigureSources, all *study.Drawn) {
+	for _, r := range results.Kinds() {
+		name := []string{"trade-off"}
+		if r.Kind == figures.Real {
+			name = append(name, "images")
+		}
+		all.Add(TradeOff(r), nil, "The lines of the ablation by k-NN classification and linear segmentation.", name...)
+	}
 }

@@ -109,13 +109,17 @@ var rowsOf = map[string]string{"first": recipe.RowAlignment, "control": recipe.R
 // stagesOf lists the stages of a cell. The second and its control begin where the first has ended, or from a file that replaces it.
 func stagesOf(c recipe.Config) (stages []recipe.Stage) {
 	after := filepath.Join("first", recipe.FinalFile)
-	if c.Init == "" {
-		stages = append(stages, recipe.Stage{Name: "first", Config: c.First})
+	second, neighbours := c.Stage("second", c.Second, after), ""
+	if c.Second.Lambdas.ImageConcentration > 0 {
+		neighbours = recipe.NeighboursFile
+	}
+	if second.Neighbours = neighbours; c.Init == "" {
+		stages = append(stages, recipe.Stage{Name: "first", Config: c.First, Neighbours: neighbours})
 	}
 	if !c.WithoutControl {
 		stages = append(stages, c.Stage("control", c.Control(), after))
 	}
-	return append(stages, c.Stage("second", c.Second, after))
+	return append(stages, second)
 }
 
 // worker runs cells, with each stage compiled once.
@@ -164,11 +168,6 @@ func (w worker) Run(r *run) (err error) {
 		if err := recipe.Train(r, t, s, dir, r.Data, c); err != nil {
 			return err
 		}
-		if s.Name == "first" {
-			if err := w.neighbours(r, t.Frozen); err != nil {
-				return err
-			}
-		}
 		if err := record(r, row, t.Frozen, dir); err != nil {
 			return err
 		}
@@ -180,14 +179,18 @@ func (w worker) Run(r *run) (err error) {
 func (w worker) fromFile(r *run, second recipe.Stage) error {
 	_, err := os.Stat(filepath.Join(r.Dir, recipe.NeighboursFile))
 	if !r.Wants(recipe.RowInit) && !r.Wants(recipe.RowRandom) && err == nil {
-		return w.neighbours(r, nil)
+		return nil
 	}
 	t := w["second"]
 	if err := t.StartForEncoder(second, r.Dir, uint64(r.Cell.Seed), r.Data.Train.Objects.Len()); err != nil {
 		return err
 	}
-	if err := w.neighbours(r, t.Frozen); err != nil {
-		return err
+	if second.Neighbours != "" {
+		r.Say("finding neighbours")
+		neighbours := r.Data.Neighbours(filepath.Join(r.Dir, second.Neighbours), r.Cell.Seed, r.Cell.Config)
+		if _, err := neighbours.Find(r.Context, r.Backend(), t.Frozen); err != nil {
+			return err
+		}
 	}
 	frozen, err := t.Extractor(false)
 	if err != nil {
@@ -219,20 +222,6 @@ func saveStart(r *run, t *recipe.Trainer, vit encoder.ViT) error {
 	return weights.Export(file, weights.Timm, store, scope, vit, nil, map[string]string{
 		"run": r.Cell.Name(), "stage": "init", "config": string(study.EncodeConfig(r.Cell.Config)),
 	})
-}
-
-// neighbours gives the second stage the neighbours that it draws positives from.
-func (w worker) neighbours(r *run, frozen *evaluation.FeatureExtractor) error {
-	c := r.Cell.Config
-	if c.Second.Lambdas.ImageConcentration == 0 {
-		return nil
-	}
-	r.Say("finding neighbours")
-	found, err := r.Data.Neighbours(filepath.Join(r.Dir, recipe.NeighboursFile), r.Cell.Seed, c).Find(r.Context, r.Backend(), frozen)
-	if err == nil {
-		w["second"].SetNeighbours(found)
-	}
-	return err
 }
 
 // record measures an encoder and records its numbers. dir is the folder of the stage that trained it, whose model card it writes, or empty.

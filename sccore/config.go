@@ -121,7 +121,7 @@ func (c Config) Rules() error {
 	if _, err := encoder.ViTByName(c.Encoder); err != nil {
 		return fmt.Errorf("encoder: %w", err)
 	}
-	vit := c.vit()
+	vit := c.ViT()
 	switch l := c.Lambdas; {
 	case c.BlocksAfterFilter < 0 || c.BlocksAfterFilter >= vit.Depth:
 		return fmt.Errorf("blocks_after_filter %d: %s has %d blocks, want 0 to %d", c.BlocksAfterFilter, c.Encoder, vit.Depth, vit.Depth-1)
@@ -185,8 +185,8 @@ func (c Config) fromLabels() bool {
 	return c.Lambdas.PatchConcentration > 0 && c.Correspondences.From == FromLabels
 }
 
-// vit is the encoder of a checked configuration.
-func (c Config) vit() encoder.ViT {
+// ViT is the encoder of a configuration that [settings.Check] accepts.
+func (c Config) ViT() encoder.ViT {
 	v, err := encoder.ViTByName(c.Encoder)
 	if err != nil {
 		panic(err)

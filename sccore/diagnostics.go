@@ -300,7 +300,7 @@ func ReadTarget(path string) (b TargetBranch, err error) {
 	if err := settings.Check(config); err != nil {
 		return b, fmt.Errorf("%s: configuration of the run: %w", path, err)
 	}
-	b = TargetBranch{ViT: config.vit(), PatchHead: config.PatchHead, Store: model.NewStore()}
+	b = TargetBranch{ViT: config.ViT(), PatchHead: config.PatchHead, Store: model.NewStore()}
 	b.ViT.ComputeDType = dtypes.InvalidDType
 	for name, value := range named {
 		if strings.HasPrefix(name, "/"+targetScope+"/") {

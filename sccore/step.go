@@ -42,7 +42,7 @@ type step struct {
 
 // newStep returns the step of a checked configuration, for batches with or without objects, scenes and labels.
 func newStep(c Config, hasObjects, hasScenes, labelled bool) step {
-	s := step{Config: c, vit: c.vit(), dtype: dtypes.Float32, labelled: labelled}
+	s := step{Config: c, vit: c.ViT(), dtype: dtypes.Float32, labelled: labelled}
 	s.ImageHead.ComputeDType, s.PatchHead.ComputeDType = s.vit.ComputeDType, s.vit.ComputeDType
 	part := c.Batch / c.AccumulationSteps
 	switch {

@@ -295,8 +295,8 @@ func (c Config) checkSource() error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("teacher.encoder: %w", err)
-	case vit.PatchSize != c.vit().PatchSize:
-		return fmt.Errorf("teacher.encoder %s: its patches are of %d pixels, those of %s of %d", vit.Name, vit.PatchSize, c.Encoder, c.vit().PatchSize)
+	case vit.PatchSize != c.ViT().PatchSize:
+		return fmt.Errorf("teacher.encoder %s: its patches are of %d pixels, those of %s of %d", vit.Name, vit.PatchSize, c.Encoder, c.ViT().PatchSize)
 	}
 	return nil
 }

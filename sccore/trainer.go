@@ -189,7 +189,7 @@ func (t *Trainer) BeginFrom(path string, seed uint64, ignore ...string) error {
 func CheckStart(path string, config Config, ignore ...string) error {
 	named, err := readCheckpoint(path, ignore...)
 	if named == nil && err == nil {
-		_, err = weights.ReadViT(path, config.vit(), "", ignore...)
+		_, err = weights.ReadViT(path, config.ViT(), "", ignore...)
 	}
 	return err
 }

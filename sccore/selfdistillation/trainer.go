@@ -18,7 +18,6 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/losses"
@@ -151,15 +150,7 @@ func (c Config) Rules() error {
 
 // vit is the encoder of a checked configuration.
 func (c Config) vit() encoder.ViT {
-	v, err := encoder.ViTByName(c.Encoder)
-	if err != nil {
-		panic(err)
-	}
-	v.Positions, v.GradientCheckpointing = c.Positions, c.GradientCheckpointing
-	if c.BF16 {
-		v.ComputeDType = dtypes.BFloat16
-	}
-	return v
+	return sccore.Config{Encoder: c.Encoder, Positions: c.Positions, BF16: c.BF16, GradientCheckpointing: c.GradientCheckpointing}.ViT()
 }
 
 // scheduled are the numbers of a step that are inputs of the graph, in the order of [read].

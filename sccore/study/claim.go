@@ -247,11 +247,10 @@ func (r Results) quantity(q figures.Quantity, column string, seed int) (value fl
 // number is the value of a record, or one of its details.
 func (r Results) number(row, column, detail string, seed int) (value float64, ok bool) {
 	record, ok := r.OfSeed(row, column, seed)
-	if ok && detail != "" {
-		value, ok = record.Details[detail]
-		return value, ok
+	if !ok {
+		return 0, false
 	}
-	return record.Value, ok
+	return record.number(detail)
 }
 
 // byImage reads the counts of each test image behind a record. There are none if the record names no file, or if the file cannot be read.

@@ -233,21 +233,25 @@ func (r Results) keys(part int) (names []string) {
 func (r Results) Changed(column string) []string { return r.changed[column] }
 
 // Values returns the values of a row and a column by ascending seed.
-func (r Results) Values(row, column string) (values []float64) {
-	for _, record := range r.Of(row, column) {
-		values = append(values, record.Value)
-	}
-	return values
-}
+func (r Results) Values(row, column string) []float64 { return r.Details(row, column, "") }
 
 // Details returns one of the further numbers of a row and a column by ascending seed. Records without it are skipped.
 func (r Results) Details(row, column, name string) (values []float64) {
 	for _, record := range r.Of(row, column) {
-		if value, ok := record.Details[name]; ok {
+		if value, ok := record.number(name); ok {
 			values = append(values, value)
 		}
 	}
 	return values
+}
+
+// number is one of the record's further numbers, or its value for an empty name.
+func (r Record) number(detail string) (value float64, ok bool) {
+	if detail == "" {
+		return r.Value, true
+	}
+	value, ok = r.Details[detail]
+	return value, ok
 }
 
 // Differences returns, for each seed with records of all the rows, the value of one row minus the best value of the others. Differences are paired by

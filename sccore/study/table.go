@@ -108,11 +108,7 @@ func (r Results) cell(row Row, column Column) (cell figures.Cell) {
 			continue
 		}
 		for _, record := range r.Of(row.Key, from) {
-			value, ok := record.Value, true
-			if column.Detail != "" {
-				value, ok = record.Details[column.Detail]
-			}
-			if ok {
+			if value, ok := record.number(column.Detail); ok {
 				values, records = append(values, value), append(records, record)
 			}
 		}

@@ -175,13 +175,10 @@ func (r *Run[C, D]) load() error {
 		return err
 	}
 	seconds, err := os.ReadFile(filepath.Join(r.Dir, secondsFile))
-	if err == nil {
-		if r.earlier, err = strconv.ParseFloat(strings.TrimSpace(string(seconds)), 64); err != nil {
-			r.earlier = 0 // A broken time does not justify an error.
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	r.earlier, _ = strconv.ParseFloat(strings.TrimSpace(string(seconds)), 64) // A broken time does not justify an error.
 	skipped, err := os.ReadFile(filepath.Join(r.Dir, skippedFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

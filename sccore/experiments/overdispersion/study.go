@@ -80,53 +80,42 @@ const start = "start"
 
 // profileConfig returns the configuration of a profile before --set.
 func profileConfig(profile study.Profile) recipe.Config {
-	c := recipe.ProfileConfig(study.Quick, false)
+	c := recipe.ProfileConfig(profile, profile == study.Full)
 	switch profile {
 	case study.Smoke:
-		c = recipe.ProfileConfig(study.Smoke, false)
 		c.EvaluateEvery, c.First.Steps, c.Second.Steps = 1, 2, 6
 	case study.Quick:
 		c.EvaluateEvery, c.Second.Steps, c.Images = 50, 600, 512
 	case study.Full: // 50 epochs of COCO's scenes, which the paper does not count, with a measurement after every second one.
-		c = recipe.ProfileConfig(study.Full, true)
 		c.Recall, c.WithoutControl = recipe.Recall{}, true
 		c.Second.Steps = 50 * 118_287 / c.Second.Batch
 		c.EvaluateEvery = c.Second.Steps / 25
 	case study.Real:
-		c = recipe.ProfileConfig(study.Real, true)
 		c.EvaluateEvery = 100
 		c.SetSteps(1200)
 	}
 	return c
 }
 
-// leastEvaluations is the least number of evaluations in a training: its last third has a slope then.
-const leastEvaluations = 6
+// onPhotographs reports whether a profile is for photographs.
+func onPhotographs(profile study.Profile) bool { return profile == study.Real || profile == study.Full }
 
-func config(o study.Options) (recipe.Config, error) {
-	c := profileConfig(o.Profile)
-	photographs := o.Profile == study.Real || o.Profile == study.Full
+func cells(o study.Options, dataset string) (cells []study.Cell[recipe.Config], err error) {
+	c, photographs := profileConfig(o.Profile), onPhotographs(o.Profile)
 	if err := c.Configure(o, &c, photographs); err != nil {
-		return c, err
+		return nil, err
 	}
 	for _, row := range rows {
 		if err := settings.Check(row.line.Config(c.Second)); err != nil {
-			return c, fmt.Errorf("line %s: second.%w", row.row, err)
+			return nil, fmt.Errorf("line %s: second.%w", row.row, err)
 		}
 	}
 	if c.Init != "" && !photographs {
-		return c, errors.New("init: both lines begin from the first stage of this experiment")
+		return nil, errors.New("init: both lines begin from the first stage of this experiment")
 	}
-	if c.EvaluateEvery < 1 || c.Second.Steps < leastEvaluations*c.EvaluateEvery {
-		return c, fmt.Errorf("evaluate_every %d: want 1 to %d, for at least %d evaluations in %d steps", c.EvaluateEvery, c.Second.Steps/leastEvaluations, leastEvaluations, c.Second.Steps)
-	}
-	return c, nil
-}
-
-func cells(o study.Options, dataset string) (cells []study.Cell[recipe.Config], err error) {
-	c, err := config(o)
-	if err != nil {
-		return nil, err
+	const least = 6 // The last third of so many evaluations has a slope.
+	if c.EvaluateEvery < 1 || c.Second.Steps < least*c.EvaluateEvery {
+		return nil, fmt.Errorf("evaluate_every %d: want 1 to %d, for at least %d evaluations in %d steps", c.EvaluateEvery, c.Second.Steps/least, least, c.Second.Steps)
 	}
 	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Real: 5, study.Full: 3}[o.Profile]) {
 		if c.Init == "" {
@@ -161,7 +150,7 @@ var Study = training.Spec(study.Spec[recipe.Config, recipe.Data]{
 	Parts:     []string{"line", "seed"},
 	DataBySet: true,
 	Datasets: func(o study.Options) (names, missing []string, err error) {
-		if o.Profile == study.Real || o.Profile == study.Full {
+		if onPhotographs(o.Profile) {
 			return recipe.DatasetNames(o)
 		}
 		if o.Data != "" {
@@ -205,7 +194,7 @@ var Study = training.Spec(study.Spec[recipe.Config, recipe.Data]{
 	},
 	ProfileConfig: func(r study.Record, config recipe.Config) recipe.Config {
 		c := profileConfig(r.Profile)
-		if r.Profile == study.Real || r.Profile == study.Full {
+		if onPhotographs(r.Profile) {
 			c.Init = config.Init
 		}
 		return c

@@ -263,20 +263,14 @@ func (t *Trainer) measureLambdas(ctx context.Context) error {
 		}
 	}
 	measured := t.config.Lambdas
-	for _, level := range []struct {
-		name                               string
-		lambda                             *float64
-		alignment, aligning, concentrating float64
-	}{
-		{"patch", &measured.PatchConcentration, measured.PatchAlignment, sums.PatchAlignment, sums.PatchConcentration},
-		{"image", &measured.ImageConcentration, measured.ImageAlignment, sums.ImageAlignment, sums.ImageConcentration},
-	} {
-		if *level.lambda == 0 {
+	for _, level := range [][2]Loss{{Losses[patchAlignment], Losses[patchConcentration]}, {Losses[imageAlignment], Losses[imageConcentration]}} {
+		lambda, aligning, concentrating := level[1].lambda(&measured), level[0].Lambda(sums), level[1].Lambda(sums)
+		if *lambda == 0 {
 			continue
 		}
-		*level.lambda *= level.alignment * level.aligning / level.concentrating
-		if math.IsNaN(*level.lambda) || !(*level.lambda > 0 && *level.lambda <= 1e6) {
-			return fmt.Errorf("lambda_by gradient: the gradients of %s_alignment and %[1]s_concentration have lengths %g and %g", level.name, level.aligning, level.concentrating)
+		*lambda *= level[0].Lambda(measured) * aligning / concentrating
+		if math.IsNaN(*lambda) || !(*lambda > 0 && *lambda <= 1e6) {
+			return fmt.Errorf("lambda_by gradient: the gradients of %s and %s have lengths %g and %g", level[0].Name, level[1].Name, aligning, concentrating)
 		}
 	}
 	t.measured = &measured

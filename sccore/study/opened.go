@@ -33,16 +33,12 @@ type dataKey struct {
 // EachSeed is BySeed of a [Spec] in which each seed has its own data of every dataset.
 func EachSeed(string) bool { return true }
 
-func (s Spec[C, D]) dataKey(c Cell[C]) dataKey {
-	if s.BySeed == nil || !s.BySeed(c.Dataset) {
-		return dataKey{dataset: c.Dataset}
-	}
-	return dataKey{c.Dataset, c.Seed}
-}
-
 // shared returns what holds the data of a cell.
 func (c *call[C, D]) shared(cell Cell[C]) *opened[C, D] {
-	key := c.dataKey(cell)
+	key := dataKey{dataset: cell.Dataset}
+	if c.BySeed != nil && c.BySeed(cell.Dataset) {
+		key.seed = cell.Seed
+	}
 	if c.opened[key] == nil {
 		c.opened[key] = &opened[C, D]{}
 	}

@@ -237,12 +237,7 @@ func PerHead[C any](
 
 // ProfileConfig implements ProfileConfig of a [study.Spec].
 func (g Grid[C]) ProfileConfig(r study.Record, config C) C {
-	parts := strings.Split(r.Cell, "/") // Dataset, row, variant if there are variants, and seed.
-	variant := ""
-	if len(g.Variants) > 0 && len(parts) > 2 {
-		variant = parts[2]
-	}
-	c, _ := g.Config(r.Profile, parts[0], variant, nil) // A profile's configuration is always in range.
+	c, _ := g.Config(r.Profile, r.Dataset, r.Variant, nil) // A profile's configuration is always in range.
 	*encoderOf(&c) = *encoderOf(&config)
 	return c
 }

@@ -81,6 +81,7 @@ func (s Spec[C, D]) open(b compute.Backend, o Options) (c *call[C, D], selected 
 	c = &call[C, D]{
 		Spec: s, backend: b, options: o, dir: Folder(o.Out, s.Name),
 		opened: map[dataKey]*opened[C, D]{}, tasks: map[string]*task[C, D]{}, warned: map[string]bool{}, skipped: map[string]bool{},
+		bar: bar{phases: map[string]string{}},
 	}
 	for _, cell := range cells {
 		shared := c.shared(cell)

@@ -285,9 +285,6 @@ func (b *bar) setPhase(cell, phase string) {
 	if phase == "" {
 		delete(b.phases, cell)
 	} else {
-		if b.phases == nil {
-			b.phases = map[string]string{}
-		}
 		b.phases[cell] = phase
 	}
 	show := phase

@@ -55,13 +55,10 @@ var Study = recipe.Cells[Config, data]{Stage: stage}.Spec(study.Spec[Config, dat
 	Cells:     cells,
 	Open:      open,
 	Numbers: func(d data, c study.Cell[Config]) []study.Number {
-		switch {
-		case makes(c):
+		if makes(c) {
 			return nil
-		case c.Dataset == voc:
-			return recipe.NumbersOf(c.Config.row(), d.RecallMeasures(c.Config.Recall, c.Config.Probe))
 		}
-		return []study.Number{{Row: c.Config.row(), Column: recipe.ColumnMIoU}}
+		return recipe.NumbersOf(c.Config.row(), d.measures(c.Config))
 	},
 	NewWorker: newWorker,
 	Needs:     needs,
@@ -320,24 +317,30 @@ func (w worker) train(r *run) error {
 
 // record measures the online branch.
 func (w worker) record(r *run, details map[string]float64) error {
-	c, e := r.Cell.Config, &evaluation.Encoder{FeatureExtractor: w.Frozen, Seed: uint64(r.Cell.Seed)}
-	if r.Cell.Dataset == voc {
-		numbers, err := recipe.MeasureAll(r.Context, e, r.Data.RecallMeasures(c.Recall, c.Probe))
-		for i := range numbers {
-			numbers[i].Row, numbers[i].Details = c.row(), details
-			numbers[i].Protocol += ", online branch"
+	c := r.Cell.Config
+	numbers, err := recipe.MeasureAll(r.Context, &evaluation.Encoder{FeatureExtractor: w.Frozen, Seed: uint64(r.Cell.Seed)}, r.Data.measures(c))
+	for i := range numbers {
+		n := &numbers[i]
+		maps.Copy(details, n.Details)
+		n.Row, n.Details = c.row(), details
+		if c.photographs() {
+			n.Protocol += ", online branch"
 		}
-		return cmp.Or(err, r.Record(numbers...))
 	}
-	result, err := evaluation.MainTable{Patch: c.Probe}.Measure(r.Context, e, evaluation.Data{Scenes: r.Data.Scenes})
-	if err != nil {
-		return err
+	return cmp.Or(err, r.Record(numbers...))
+}
+
+// measures measure recall over patches of photographs, or segment drawn scenes.
+func (d data) measures(c Config) []recipe.Measure {
+	if c.photographs() {
+		return d.RecallMeasures(c.Recall, c.Probe)
 	}
-	columns := result.Numbers[0].Details
-	details["accuracy"] = columns[maintable.ColumnAccuracy]
-	return r.Record(study.Number{
-		Row: c.row(), Column: recipe.ColumnMIoU, Metric: "mIoU", Unit: "%", Value: columns[maintable.ColumnMIoU], Details: details,
-		Protocol: fmt.Sprintf("linear probe of the online branch's patch features on scenes, %d steps of %d patches, background a class, logits resized to the annotation",
-			c.Probe.Steps, c.Probe.Batch),
-	})
+	n := study.Number{Column: recipe.ColumnMIoU, Metric: "mIoU", Unit: "%", Protocol: fmt.Sprintf(
+		"linear probe of the online branch's patch features on scenes, %d steps of %d patches, background a class, logits resized to the annotation", c.Probe.Steps, c.Probe.Batch)}
+	read := func(numbers []study.Number, result evaluation.Result) error {
+		columns := result.Numbers[0].Details
+		numbers[0].Value, numbers[0].Details = columns[maintable.ColumnMIoU], map[string]float64{"accuracy": columns[maintable.ColumnAccuracy]}
+		return nil
+	}
+	return []recipe.Measure{{Evaluation: evaluation.MainTable{Patch: c.Probe}, Images: evaluation.Data{Scenes: d.Scenes}, Numbers: []study.Number{n}, Read: read}}
 }

@@ -29,39 +29,26 @@ type Features struct {
 	Views int // m ≥ 1 per image.
 }
 
-// NewFeatures groups vectors into Features and scales each to length radius. Row i of rows, [N, d], is a view of image images[i] with class labels[i]
-// in 0…K−1. Views keep their order within an image, and images within a class. It is an error if the theorem does not apply: with fewer than two
-// classes, with different numbers of images per class or views per image, with an image of two classes, or with a vector that is zero or not finite.
-func NewFeatures(rows mat.Matrix, labels, images []int, radius float64) (*Features, error) {
+// NewFeatures groups vectors into Features and scales each to length radius. rows, [N, d], holds the views of each image together, equally many of each,
+// and labels the class of each image in 0…K−1. Images keep their order within a class. It is an error if the theorem does not apply: with fewer than two
+// classes, with different numbers of images per class, or with a vector that is zero or not finite.
+func NewFeatures(rows mat.Matrix, labels []int32, radius float64) (*Features, error) {
 	count, dim := rows.Dims()
-	if len(labels) != count || len(images) != count {
-		return nil, fmt.Errorf("features: %d vectors with %d labels and %d image numbers", count, len(labels), len(images))
+	if len(labels) == 0 || count%len(labels) != 0 || slices.Min(labels) < 0 {
+		return nil, fmt.Errorf("features: %d vectors are not the views of %d images with labels from 0 on", count, len(labels))
 	}
 	if !(radius > 0) || math.IsInf(radius, 0) {
 		return nil, fmt.Errorf("features: radius %g is not positive", radius)
 	}
-	order := make([]int, count)
-	first := map[int]int{} // The first row of each image.
-	for i := range order {
+	f := &Features{mat.NewDense(count, dim, nil), Setting{Classes: int(slices.Max(labels)) + 1, Dim: dim, Radius: radius}, count / len(labels)}
+	order, perClass := make([]int, len(labels)), make([]int, f.Classes)
+	for i, label := range labels {
 		order[i] = i
-		if _, seen := first[images[i]]; !seen {
-			first[images[i]] = i
-		}
+		perClass[label]++
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(labels[a], labels[b]), cmp.Compare(first[images[a]], first[images[b]]))
-	})
-	f := &Features{Z: mat.NewDense(max(count, 1), dim, nil), Setting: Setting{Dim: dim, Radius: radius}}
-	views, perClass := map[int]int{}, map[int]int{} // The views of each image, and the images of each class.
-	for to, from := range order {
-		label, image := labels[from], images[from]
-		if labels[first[image]] != label {
-			return nil, fmt.Errorf("features: image %d has views of classes %d and %d", image, labels[first[image]], label)
-		}
-		if views[image]++; views[image] == 1 {
-			perClass[label]++
-		}
-		row := f.Z.RawRowView(to)
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(labels[a], labels[b]) })
+	for to := range count {
+		from, row := order[to/f.Views]*f.Views+to%f.Views, f.row(to)
 		mat.Row(row, from, rows)
 		norm := 0.0
 		for _, x := range row {
@@ -74,23 +61,16 @@ func NewFeatures(rows mat.Matrix, labels, images []int, radius float64) (*Featur
 			row[j] *= radius / norm
 		}
 	}
-	f.Classes = len(perClass)
 	if f.Classes < 2 {
 		return nil, fmt.Errorf("features of %d classes: want at least two", f.Classes)
 	}
-	f.Images, f.Views = perClass[0], views[images[order[0]]]
-	for class := range f.Classes {
-		switch n := perClass[class]; {
+	f.Images = perClass[0]
+	for class, n := range perClass {
+		switch {
 		case n == 0:
 			return nil, fmt.Errorf("features: class %d is missing, want classes 0 to %d", class, f.Classes-1)
 		case n != f.Images:
 			return nil, fmt.Errorf("features: class 0 has %d images and class %d has %d: the theorem needs equally many", f.Images, class, n)
-		}
-	}
-	for _, i := range order {
-		if m := views[images[i]]; m != f.Views {
-			return nil, fmt.Errorf("features: image %d has %d views and image %d has %d: the theorem needs equally many",
-				images[order[0]], f.Views, images[i], m)
 		}
 	}
 	return f, nil
@@ -102,11 +82,11 @@ func GridFeatures(rows mat.Matrix, classes, images, views int, radius float64) (
 	if classes < 1 || images < 1 || views < 1 || classes*images*views != count {
 		return nil, fmt.Errorf("features: %d vectors are not %d classes of %d images with %d views", count, classes, images, views)
 	}
-	labels, numbers := make([]int, count), make([]int, count)
-	for i := range count {
-		labels[i], numbers[i] = i/(images*views), i/views
+	labels := make([]int32, classes*images)
+	for i := range labels {
+		labels[i] = int32(i / images)
 	}
-	return NewFeatures(rows, labels, numbers, radius)
+	return NewFeatures(rows, labels, radius)
 }
 
 // Len is N, the number of views of all images.
@@ -210,17 +190,12 @@ func InForm(features *mat.Dense, form string, dimensions int) *mat.Dense {
 }
 
 // NewFeaturesInForm brings features into a form. flat holds vectors of length dim, with all views of an image together; labels holds the class of each image.
-func NewFeaturesInForm(flat []float32, dim int, labels []int32, classes, views int, form string) (*Features, error) {
-	count := len(flat) / dim
-	rows := mat.NewDense(count, dim, nil)
-	ofRow, images := make([]int, count), make([]int, count)
-	for i := range count {
-		for c := range dim {
-			rows.Set(i, c, float64(flat[i*dim+c]))
-		}
-		ofRow[i], images[i] = int(labels[i/views]), i/views
+func NewFeaturesInForm(flat []float32, dim int, labels []int32, classes int, form string) (*Features, error) {
+	rows := mat.NewDense(len(flat)/dim, dim, nil)
+	for i, x := range flat {
+		rows.RawMatrix().Data[i] = float64(x)
 	}
-	return NewFeatures(InForm(rows, form, classes), ofRow, images, 1)
+	return NewFeatures(InForm(rows, form, classes), labels, 1)
 }
 
 // OrthogonalClasses are the theorem's best case: K classes of n images with m views, on the K axes of K dimensions, r = 1, with Gaussian noise of

@@ -63,8 +63,8 @@ func sample(rng *rand.Rand) *Features {
 }
 
 func TestFeaturesAreSortedAndScaled(t *testing.T) {
-	rows := mat.NewDense(8, 2, []float64{3, 4, 0, 2, 1, 0, 6, 8, 0, -1, 0, 1, -2, 0, 5, 5})
-	f, err := NewFeatures(rows, []int{1, 0, 1, 1, 0, 0, 1, 0}, []int{7, 2, 9, 7, 2, 4, 9, 4}, 2)
+	rows := mat.NewDense(8, 2, []float64{3, 4, 6, 8, 0, 2, 0, -1, 1, 0, -2, 0, 0, 1, 5, 5})
+	f, err := NewFeatures(rows, []int32{1, 0, 1, 0}, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,22 +84,22 @@ func TestFeaturesAreSortedAndScaled(t *testing.T) {
 func TestBadFeaturesAreRefused(t *testing.T) {
 	rows := func(n int) *mat.Dense { return mat.NewDense(n, 1, slices.Repeat([]float64{1}, n)) }
 	for _, c := range []struct {
-		rows           *mat.Dense
-		labels, images []int
-		radius         float64
-		want           string
+		rows   *mat.Dense
+		labels []int32
+		radius float64
+		want   string
 	}{
-		{rows(2), []int{0}, []int{0, 1}, 1, "2 vectors with 1 labels and 2 image numbers"},
-		{rows(2), []int{0, 1}, []int{0, 1}, 0, "radius 0"},
-		{rows(2), []int{0, 0}, []int{0, 1}, 1, "features of 1 classes"},
-		{rows(2), []int{0, 2}, []int{0, 1}, 1, "class 1 is missing"},
-		{rows(2), []int{0, 1}, []int{5, 5}, 1, "image 5 has views of classes 0 and 1"},
-		{rows(3), []int{0, 1, 1}, []int{0, 1, 2}, 1, "class 0 has 1 images and class 1 has 2"},
-		{rows(3), []int{0, 1, 1}, []int{0, 1, 1}, 1, "image 0 has 1 views and image 1 has 2"},
-		{mat.NewDense(2, 1, []float64{1, 0}), []int{0, 1}, []int{0, 1}, 1, "vector 1 has length 0"},
-		{mat.NewDense(2, 1, []float64{1, math.NaN()}), []int{0, 1}, []int{0, 1}, 1, "vector 1 has length NaN"},
+		{rows(3), []int32{0, 1}, 1, "3 vectors are not the views of 2 images"},
+		{rows(2), nil, 1, "2 vectors are not the views of 0 images"},
+		{rows(2), []int32{-1, 0}, 1, "with labels from 0 on"},
+		{rows(2), []int32{0, 1}, 0, "radius 0"},
+		{rows(2), []int32{0, 0}, 1, "features of 1 classes"},
+		{rows(2), []int32{0, 2}, 1, "class 1 is missing"},
+		{rows(3), []int32{0, 1, 1}, 1, "class 0 has 1 images and class 1 has 2"},
+		{mat.NewDense(2, 1, []float64{1, 0}), []int32{0, 1}, 1, "vector 1 has length 0"},
+		{mat.NewDense(2, 1, []float64{1, math.NaN()}), []int32{0, 1}, 1, "vector 1 has length NaN"},
 	} {
-		if _, err := NewFeatures(c.rows, c.labels, c.images, c.radius); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := NewFeatures(c.rows, c.labels, c.radius); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
 	}
@@ -125,9 +125,9 @@ func TestEffectiveRank(t *testing.T) {
 }
 
 func ExampleNewFeatures() {
-	// Two classes of two images with two views each, in any order.
-	rows := mat.NewDense(8, 2, []float64{1, 0, 0, 1, 1, 0.1, 0.1, 1, 1, 0.2, 0.2, 1, 1, 0.3, 0.3, 1})
-	f, _ := NewFeatures(rows, []int{0, 1, 0, 1, 0, 1, 0, 1}, []int{0, 1, 0, 1, 2, 3, 2, 3}, 1)
+	// Two classes of two images with two views each.
+	rows := mat.NewDense(8, 2, []float64{1, 0, 1, 0.1, 0, 1, 0.1, 1, 1, 0.2, 1, 0.3, 0.2, 1, 0.3, 1})
+	f, _ := NewFeatures(rows, []int32{0, 1, 0, 1}, 1)
 	tails, _ := f.Tails(0.99, 0.97)
 	rank, _ := f.EffectiveRank()
 	fmt.Printf("error %.2f, p_T %.2f, q_T %.2f, effective rank %.2f\n", f.Error(), tails.ViewTail, tails.ClassTail, rank)

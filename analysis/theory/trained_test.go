@@ -8,7 +8,6 @@ import (
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/methods"
 	"github.com/semcon/semcon/sccore/views"
-	"gonum.org/v1/gonum/mat"
 )
 
 func TestEveryLinkOnTrainedEncoders(t *testing.T) {
@@ -45,15 +44,7 @@ func TestEveryLinkOnTrainedEncoders(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows := mat.NewDense(len(flat)/dim, dim, nil)
-		labels, numbers := make([]int, len(flat)/dim), make([]int, len(flat)/dim)
-		for i := range labels {
-			for c := range dim {
-				rows.Set(i, c, float64(flat[i*dim+c]))
-			}
-			labels[i], numbers[i] = int(images.Labels[i/3]), i/3
-		}
-		f, err := NewFeatures(rows, labels, numbers, 1)
+		f, err := NewFeaturesInForm(flat, dim, images.Labels, 0, BackboneForm)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,6 @@ type chart struct {
 	title   string
 	legend  []legendEntry
 	height  vg.Length // In pixels.
-	gap     vg.Length // Between panels.
 	scale   *Heatmap  // Its colours stand on the right; nil for none.
 	panels  []*panel
 	records [][]string
@@ -189,19 +188,20 @@ func (p *panel) rule(at float64, upright bool) {
 
 // sheet lays the panels out. The first one is wider, for its label of the y axis, if the others have none.
 func (f chart) sheet() (sheet, error) {
+	const gap = 14 // Between panels.
 	return sheet{width, f.height * pixel, f.records, func(c draw.Canvas) {
 		c = drawHead(page(c), f.title, f.legend)
 		if f.scale != nil {
 			const bar = 74
 			f.scale.drawScale(draw.Crop(c, c.Size().X-bar, 0, 24, -40))
-			c = draw.Crop(c, 0, -bar-f.gap, 0, 0)
+			c = draw.Crop(c, 0, -bar-gap, 0, 0)
 		}
 		label := vg.Length(0)
 		if len(f.panels) > 1 && f.panels[1].Y.Label.Text == "" {
 			label = 18
 		}
 		n := vg.Length(len(f.panels))
-		wide := (c.Size().X - label - f.gap*(n-1)) / n
+		wide := (c.Size().X - label - gap*(n-1)) / n
 		left := c.Min.X
 		for _, p := range f.panels {
 			right := left + label + wide
@@ -211,7 +211,7 @@ func (f chart) sheet() (sheet, error) {
 				p.X.Tick.Marker = sparseTicks(p.X.Tick.Label, p.DataCanvas(at).Size().X, slices.Contains(counted, p.X.Label.Text))
 			}
 			p.Draw(at)
-			left, label = right+f.gap, 0
+			left, label = right+gap, 0
 		}
 	}}, nil
 }

@@ -110,7 +110,7 @@ func (f Chart) sheet() (sheet, error) {
 	seeds := slices.ContainsFunc(f.Panels, func(p Curves) bool {
 		return slices.ContainsFunc(p.Series, func(s Series) bool { return s.Values != nil })
 	})
-	c := chart{title: f.Title, height: 360, gap: 14, records: [][]string{{"plot", "series", "x", "y"}}}
+	c := chart{title: f.Title, height: 360, records: [][]string{{"plot", "series", "x", "y"}}}
 	if seeds {
 		c.records[0] = append(c.records[0], "label", "sd", "low", "high", "n", "values", "x_values")
 	}

@@ -35,7 +35,7 @@ func (f HeatmapRow) sheet() (sheet, error) {
 	if len(f) == 0 {
 		return sheet{}, errors.New("no heatmaps")
 	}
-	c := chart{height: 400, gap: 14, scale: &f[0], records: [][]string{{"map", "x", "y", "value"}}}
+	c := chart{height: 400, scale: &f[0], records: [][]string{{"map", "x", "y", "value"}}}
 	for i, name := range []string{f[0].Above, f[0].Missing} {
 		if name != "" {
 			patch := draw.GlyphStyle{Color: []color.Color{aboveColour, missingColour}[i], Radius: vg.Points(4.5), Shape: marker{square, false}}

@@ -42,19 +42,23 @@ func BoundCurves(label string, xs []float64, at func(x float64) (theory.Setting,
 // BoundHeatmaps are heatmaps of the decimal logarithm of both bounds over two numbers, from 10⁻⁴ to 1; grey where a bound says nothing.
 func BoundHeatmaps(xLabel, yLabel string, xs, ys []float64, at func(x, y float64) (theory.Setting, theory.Tails)) (maps HeatmapRow) {
 	for i, name := range boundNames {
-		m := Heatmap{
+		maps = append(maps, Heatmap{
 			Title: name, X: xLabel, Y: yLabel, Z: "log10 of the bound", Xs: xs, Ys: ys, Low: -4, High: 0, Above: "vacuous: 1 or more", Missing: "no margin, or not applicable",
-		}
-		for _, y := range ys {
-			var row []float64
-			for _, x := range xs {
-				row = append(row, math.Log10(max(bothBounds(at(x, y))[i], 1e-300)))
-			}
-			m.Values = append(m.Values, row)
-		}
-		maps = append(maps, m)
+			Values: valuesAt(xs, ys, func(x, y float64) float64 { return math.Log10(max(bothBounds(at(x, y))[i], 1e-300)) }),
+		})
 	}
 	return maps
+}
+
+// valuesAt are the values of a [Heatmap].
+func valuesAt(xs, ys []float64, value func(x, y float64) float64) [][]float64 {
+	values := make([][]float64, len(ys))
+	for i, y := range ys {
+		for _, x := range xs {
+			values[i] = append(values[i], value(x, y))
+		}
+	}
+	return values
 }
 
 // Feasibility is the heatmap of the smallest d_T/r² that the printed theorem admits, as corrected in erratum E6. Above 1 no encoder meets it.
@@ -64,14 +68,9 @@ func Feasibility() Heatmap {
 	for i := range points {
 		m.Xs, m.Ys = append(m.Xs, 1+float64(i)/60), append(m.Ys, 1+float64(i)/15)
 	}
-	for _, y := range m.Ys {
-		var row []float64
-		for _, x := range m.Xs {
-			s := theory.Setting{Classes: int(math.Round(scale * x)), Dim: scale, Images: int(math.Round(math.Pow(10, y))), Radius: 1}
-			row = append(row, s.LeastClassThreshold())
-		}
-		m.Values = append(m.Values, row)
-	}
+	m.Values = valuesAt(m.Xs, m.Ys, func(x, y float64) float64 {
+		return theory.Setting{Classes: int(math.Round(scale * x)), Dim: scale, Images: int(math.Round(math.Pow(10, y))), Radius: 1}.LeastClassThreshold()
+	})
 	return m
 }
 

@@ -106,21 +106,17 @@ func measure(b compute.Backend, way string, n int) (cost Cost, err error) {
 
 // Curves plots CPU time and memory against the number of pairs.
 func Curves(costs []Cost) figures.CurvesRow {
-	row := figures.CurvesRow{{X: "patch pairs", Y: "CPU time (ms)", LogX: true, LogY: true}, {X: "patch pairs", Y: "memory (MB)", LogX: true, LogY: true}}
-	for _, way := range []string{"brute force", "graph", "host"} {
-		for i := range row {
-			row[i].Series = append(row[i].Series, figures.Series{Name: way})
-		}
-		for _, cost := range costs {
-			if cost.Way == way {
-				figures.AddPoint(&row[0].Series, way, float64(cost.Pairs), 1e3*cost.CPU.Seconds())
-			}
-			if cost.Way == way && cost.Memory > 0 {
-				figures.AddPoint(&row[1].Series, way, float64(cost.Pairs), float64(cost.Memory)/1e6)
-			}
+	times := []figures.Series{{Name: "brute force"}, {Name: "graph"}, {Name: "host"}}
+	memory := slices.Clone(times)
+	for _, cost := range costs {
+		figures.AddPoint(&times, cost.Way, float64(cost.Pairs), 1e3*cost.CPU.Seconds())
+		if cost.Memory > 0 {
+			figures.AddPoint(&memory, cost.Way, float64(cost.Pairs), float64(cost.Memory)/1e6)
 		}
 	}
-	return row
+	return figures.CurvesRow{
+		{X: "patch pairs", Y: "CPU time (ms)", LogX: true, LogY: true, Series: times}, {X: "patch pairs", Y: "memory (MB)", LogX: true, LogY: true, Series: memory},
+	}
 }
 
 // Pairs are the numbers of pairs that a profile measures: squares of 48, 98, 196 (ViT/16 at 224²), 392 and 784 (ViT/8) patches.

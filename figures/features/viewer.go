@@ -69,9 +69,17 @@ func (w *Viewer) open(file string) (*evaluation.Encoder, error) {
 		}
 		return evaluation.NewEncoder(w.backend, v, store, 1, 0)
 	}
-	read, err := weights.ReadViT(file, encoder.ViT{}, "")
+	v, err := encoder.ViTByName(w.config.Encoder)
 	if err != nil {
 		return nil, err
+	}
+	v.Positions, v.Prototypes, v.BlocksAfterFilter = w.config.Positions, w.config.Prototypes, w.config.BlocksAfterFilter
+	read, err := weights.ReadViT(file, v, "")
+	if err != nil {
+		return nil, err
+	}
+	if len(read.Missing) > 0 {
+		read.ViT.Prototypes = 0 // The encoder's stage has no filter.
 	}
 	return evaluation.OpenEncoder(w.backend, read, 1, 0)
 }

@@ -95,10 +95,9 @@ func correct(rows []ScoreboardRow) {
 // joined puts a row before the parts of each claim that has several, with the verdict on them all.
 func joined(rows []ScoreboardRow) (all []ScoreboardRow) {
 	for len(rows) > 0 {
-		first := rows[0]
-		n := slices.IndexFunc(rows, func(row ScoreboardRow) bool { return row.Claim.ID != first.Claim.ID })
-		if n < 0 {
-			n = len(rows)
+		first, n := rows[0], 1
+		for n < len(rows) && rows[n].Claim.ID == first.Claim.ID {
+			n++
 		}
 		parts := rows[:n]
 		if rows = rows[n:]; n == 1 {
@@ -296,19 +295,15 @@ func (s Scoreboard) CSV() string {
 	records := [][]string{{"id", "part", "claim", "measure", "sign", "unit", "experiment", "control", "kind", "profile", "data", "paper", "mean", "sd", "low", "high",
 		"n", "values", "p", "corrected_p", "family", "verdict", "images_low", "images_high", "images"}}
 	for _, row := range s.Rows {
-		var images [3]string
+		images, signs := [3]string{}, map[int]string{1: "+", -1: "-"}
 		if row.Images.N > 0 {
 			images = [3]string{plain(row.Images.Low), plain(row.Images.High), strconv.Itoa(row.Images.N)}
-		}
-		sign := "+"
-		if row.Claim.Sign < 0 {
-			sign = "-"
 		}
 		mean := ""
 		if len(row.Values) > 0 {
 			mean = sevenDigits(row.Interval.Mean)
 		}
-		records = append(records, []string{row.Claim.ID, row.Claim.Part, row.Claim.Text, row.Claim.Measure, sign, row.Claim.Unit, row.Claim.Experiment,
+		records = append(records, []string{row.Claim.ID, row.Claim.Part, row.Claim.Text, row.Claim.Measure, signs[row.Claim.Sign], row.Claim.Unit, row.Claim.Experiment,
 			row.Claim.Control, string(row.Kind), s.Profile, strings.Join(row.Data, "; "), plain(row.Claim.Paper), mean, plain(row.Interval.SD), plain(row.Interval.Low),
 			plain(row.Interval.High), strconv.Itoa(len(row.Values)), joinPlain(row.Values), plain(row.P), plain(row.Corrected), strconv.Itoa(row.Family), string(row.Verdict),
 			images[0], images[1], images[2]})

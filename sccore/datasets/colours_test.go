@@ -49,7 +49,7 @@ func TestColours(t *testing.T) {
 func TestDrawnMasksAreMasks(t *testing.T) {
 	s, mask := NewSegmentation("x", []string{"a", "b"}, "", 0, nil), []uint8{0, 1, Ignore, 1, 0, 0}
 	var file bytes.Buffer
-	if err := png.Encode(&file, s.Draw(mask, 2, 3)); err != nil {
+	if err := png.Encode(&file, &image.Paletted{Pix: mask, Stride: 3, Rect: image.Rect(0, 0, 3, 2), Palette: s.Colours()}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := decodeIDs(file.Bytes())

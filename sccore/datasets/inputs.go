@@ -22,10 +22,10 @@ func FindImages(inputs ...string) (paths []string, skipped []Skipped, err error)
 		info, err := os.Stat(input)
 		matches, _ := filepath.Glob(input)
 		switch {
-		case input == "-":
-			listed, err := readPaths(os.Stdin)
+		case input == "-" || err == nil && !info.IsDir() && !isImageName(input) && isText(input):
+			listed, err := listedPaths(input)
 			if err != nil {
-				return nil, nil, fmt.Errorf("standard input: %w", err)
+				return nil, nil, err
 			}
 			paths = append(paths, listed...)
 		case err != nil && len(matches) > 0:
@@ -45,9 +45,7 @@ func FindImages(inputs ...string) (paths []string, skipped []Skipped, err error)
 			}
 		case err != nil && !isImageName(input):
 			return nil, nil, fmt.Errorf("%s: %w", input, reason(err))
-		case err != nil: // Whoever reads it says so.
-			paths = append(paths, input)
-		case info.IsDir():
+		case err == nil && info.IsDir():
 			folder, err := OpenImageFolder(input)
 			if err != nil {
 				return nil, nil, err
@@ -56,19 +54,8 @@ func FindImages(inputs ...string) (paths []string, skipped []Skipped, err error)
 				paths = append(paths, filepath.Join(input, filepath.FromSlash(file)))
 			}
 			skipped = append(skipped, folder.Skipped...)
-		case isImageName(input) || !isText(input):
+		default: // Whoever reads it says whether it is there.
 			paths = append(paths, input)
-		default:
-			file, err := os.Open(input)
-			if err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", input, reason(err))
-			}
-			listed, err := readPaths(file)
-			file.Close()
-			if err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", input, err)
-			}
-			paths = append(paths, listed...)
 		}
 	}
 	if len(paths) == 0 {
@@ -142,6 +129,24 @@ func isText(name string) bool {
 	defer file.Close()
 	head, err := io.ReadAll(io.LimitReader(file, 512))
 	return err == nil && bytes.IndexByte(head, 0) < 0
+}
+
+// listedPaths reads the paths in a file or, for "-", on standard input.
+func listedPaths(input string) (paths []string, err error) {
+	file, name := os.Stdin, "standard input"
+	if input != "-" {
+		name = input
+		if file, err = os.Open(input); err == nil {
+			defer file.Close()
+		}
+	}
+	if err == nil {
+		paths, err = readPaths(file)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, reason(err))
+	}
+	return paths, err
 }
 
 // maxPaths bounds the number of images in a list, and maxPath the length of a line.

@@ -1,10 +1,8 @@
 package datasets
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -195,13 +193,9 @@ func openCOCOObjects(annotations, images string, panoptic bool) (*ObjectImages, 
 		} else if image.Height == 0 {
 			return nil, fmt.Errorf("%s: image %d: has no height and width", annotations, image.ID)
 		}
-		info, err := os.Stat(filepath.Join(images, image.FileName))
-		if errors.Is(err, fs.ErrNotExist) { // An incomplete dataset is not a missing one.
-			return nil, fmt.Errorf("%s: image %d: there is no %s", annotations, image.ID, filepath.Join(images, image.FileName))
-		} else if err != nil {
-			return nil, fmt.Errorf("%s: image %d: %v", annotations, image.ID, err)
+		if err := digest.addFile(images, filepath.Join(images, image.FileName)); err != nil {
+			return nil, fmt.Errorf("%s: image %d: %w", annotations, image.ID, err)
 		}
-		digest.add(image.FileName, info.Size())
 	}
 	identity := fmt.Sprintf("COCO %s: %d images, %d categories, %s, sha256 of annotations, names and sizes %s",
 		filepath.Base(images), len(truth.Images), len(truth.Categories), kind, digest)

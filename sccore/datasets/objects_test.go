@@ -85,7 +85,7 @@ func TestCOCOObjectsOfInstances(t *testing.T) {
 
 	delete(files, "coco/val2017/b.jpg")
 	dir = writeTree(t, files)
-	if _, err := COCOObjects(dir, Test); err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "instances_val2017.json: image 3: there is no "+dir) {
+	if _, err := COCOObjects(dir, Test); err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "instances_val2017.json: image 3: "+dir) {
 		t.Errorf("an image is missing: %v", err)
 	}
 	files["coco/annotations/instances_val2017.json"] = []byte(strings.Replace(objectsJSON, "b.jpg", "../b.jpg", 1))
@@ -155,7 +155,7 @@ func TestCOCOObjectsOfPanoptic(t *testing.T) {
 		"has no categories of things": func(f map[string][]byte) {
 			f["coco/annotations/panoptic_train2017.json"] = []byte(strings.ReplaceAll(annotations, `"isthing": 1`, `"isthing": 0`))
 		},
-		"image 8: there is no ": func(f map[string][]byte) {
+		"train2017/1.jpg: no such file": func(f map[string][]byte) {
 			delete(f, "coco/images/train2017/1.jpg")
 			f["coco/images/train2017/2.jpg"] = nil
 		},

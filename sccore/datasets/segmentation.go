@@ -149,11 +149,6 @@ func Palette(colours []uint32) color.Palette {
 	return palette
 }
 
-// Draw returns a mask, [height, width] of classes or [Ignore], in the dataset's colours. The picture shares the mask's memory.
-func (s *Segmentation) Draw(mask []uint8, height, width int) *image.Paletted {
-	return &image.Paletted{Pix: mask[:height*width], Stride: width, Rect: image.Rect(0, 0, width, height), Palette: s.Colours()}
-}
-
 // vocColours returns VOC's colours of numbers from 0, 0xRRGGBB. The bits of a number, from the lowest, go to red, green and blue in turn, and fill each from its
 // highest bit.
 func vocColours(count int) []uint32 {

@@ -27,9 +27,6 @@ const (
 	blockTries  = 10
 )
 
-// DefaultBlockMask returns iBOT's masks: half of the views have none, the others between 10 and 50 % of their patches.
-func DefaultBlockMask() BlockMask { return BlockMask{Shares: []MaskShare{{0, 0}, {0.3, 0.2}}} }
-
 // Rules returns an error if there are no shares.
 func (m BlockMask) Rules() error {
 	if len(m.Shares) == 0 {

@@ -188,7 +188,10 @@ func fromHub(ctx context.Context, id, revision, file string, watch Watch) (strin
 	} else if file == "" {
 		return "", fmt.Errorf("the repository has none of %s; hf://%s/FILE names another", strings.Join(weightFiles, ", "), id)
 	}
-	unlock, _, err := lock(ctx, folder)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	unlock, _, err := filelock.Wait(ctx, filepath.Join(folder, ".semcon.lock"), nil) // Two processes would write to one part.
 	if err != nil {
 		return "", err
 	}
@@ -230,14 +233,6 @@ func fromHub(ctx context.Context, id, revision, file string, watch Watch) (strin
 		watch.Say(fmt.Sprintf("%s: the licence is %s", id, licence))
 	}
 	return located, err
-}
-
-// lock keeps other processes of this program out of a repository's folder, which it makes.
-func lock(ctx context.Context, folder string) (unlock func(), waited bool, err error) {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return nil, false, err
-	}
-	return filelock.Wait(ctx, filepath.Join(folder, ".semcon.lock"), nil)
 }
 
 // infoLimit is the time that the Hub may take to list a repository's files. Tests shorten it.

@@ -2,13 +2,19 @@ package weights
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/encoder"
 )
@@ -24,7 +30,8 @@ func TestPublishedTransformerAgreesWithTransformers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var cases map[string]struct{ Class, First, Last []float64 }
-	if err := json.Unmarshal(content, &cases); err != nil {
+	var lengths struct{ Gradients map[string]float64 }
+	if err := errors.Join(json.Unmarshal(content, &lengths), json.Unmarshal(content, &cases)); err != nil {
 		t.Fatal(err)
 	}
 	im, err := ReadViT(filepath.Join(folder, "model.safetensors"), encoder.ViT{}, "")
@@ -45,6 +52,33 @@ func TestPublishedTransformerAgreesWithTransformers(t *testing.T) {
 				if !(d <= 1e-4) || len(want.Last) != im.ViT.Dim {
 					t.Errorf("%v: %s is off by %.2g", size, name, d)
 				}
+			}
+		}
+
+		// Trained weights have norms and activations that random ones do not have, so that their gradients are compared, too.
+		store := model.NewStore()
+		if err := im.Apply(store, "/"); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		gradients := model.MustNewExec(b, store, func(scope *model.Scope, images, probe *Node) []*Node {
+			loss := ReduceAllSum(Mul(probe, im.ViT.Tokens(scope, images).Patches))
+			var values []*Node
+			names = nil
+			for variable := range store.IterVariables() {
+				names, values = append(names, strings.ReplaceAll(variable.Path()[1:], "/", ".")), append(values, variable.NodeValue(images))
+			}
+			var lengths []*Node
+			for _, gradient := range Gradient(loss, values...) {
+				lengths = append(lengths, L2Norm(ConvertDType(gradient, dtypes.Float64))) // A sum of float32 would round.
+			}
+			return lengths
+		})
+		defer gradients.Finalize()
+		for i, length := range gradients.MustCall(sine(1, 1, 112, 112, 3), sine(2, 1, 8, 8, 384)) {
+			got, want := length.Value().(float64), lengths.Gradients[names[i]]
+			if !(math.Abs(got-want) <= 1e-4*want) || want == 0 || len(names) != len(lengths.Gradients) {
+				t.Errorf("the gradient of %s has length %g, PyTorch's %g", names[i], got, want)
 			}
 		}
 	})

@@ -112,8 +112,12 @@ func TestFeaturesAreThoseOfTheExtractor(t *testing.T) {
 	images := func(yield func(evaluation.Image, error) bool) {
 		yield(evaluation.NewImage(pixels, size, datasets.DefaultPreprocessing()), nil)
 	}
-	for want, err := range frozen.Features(images, true) {
-		if err != nil || !slices.Equal(got.Class, want.Class) || !slices.Equal(got.Patches, want.Patches) || got.Rows != 4 || got.Columns != 4 {
+	for all, err := range frozen.Extract(images, evaluation.Outputs{Patches: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := all[0]
+		if !slices.Equal(got.Class, want.Class) || !slices.Equal(got.Patches, want.Patches) || got.Rows != 4 || got.Columns != 4 {
 			t.Errorf("%d×%d features differ, %v", got.Rows, got.Columns, err)
 		}
 	}

@@ -44,7 +44,7 @@ func BenchmarkFrozenViTS16(b *testing.B) {
 				}
 			}
 		}
-		for _, err := range frozen.Features(images, true) {
+		for _, err := range frozen.Extract(images, evaluation.Outputs{Patches: true}) {
 			if err != nil {
 				b.Fatal(err)
 			}

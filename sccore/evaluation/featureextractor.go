@@ -109,24 +109,9 @@ func (f *FeatureExtractor) Close() {
 	}
 }
 
-// Features yields the features of each image in turn; features of patches only if asked for. It holds one batch of images at a time, so memory does not
-// grow with their number. Images may have any size that is a whole number of patches. A graph is compiled once per size, and consecutive images of
+// Extract yields the features of each image in turn, of each block that is asked for, in the order of [Outputs].Blocks. It holds one batch of images at a time, so
+// memory does not grow with their number. Images may have any size that is a whole number of patches. A graph is compiled once per size, and consecutive images of
 // one size share a batch. It ends with the first error, of images or its own. Features that are not finite are an error that names the image.
-func (f *FeatureExtractor) Features(images iter.Seq2[Image, error], patches bool) iter.Seq2[Features, error] {
-	return func(yield func(Features, error) bool) {
-		for all, err := range f.Extract(images, Outputs{Patches: patches}) {
-			if err != nil {
-				yield(Features{}, err)
-				return
-			}
-			if !yield(all[0], nil) {
-				return
-			}
-		}
-	}
-}
-
-// Extract is [FeatureExtractor.Features] for any outputs. It yields the features of each block that is asked for, in the order of [Outputs].Blocks.
 func (f *FeatureExtractor) Extract(images iter.Seq2[Image, error], outputs Outputs) iter.Seq2[[]Features, error] {
 	return func(yield func([]Features, error) bool) {
 		if err := outputs.Check(f.ViT); err != nil {
@@ -162,9 +147,6 @@ func (f *FeatureExtractor) Extract(images iter.Seq2[Image, error], outputs Outpu
 		for im, err := range images {
 			if err == nil && (im.Height < 1 || im.Width < 1 || im.Height%f.ViT.PatchSize != 0 || im.Width%f.ViT.PatchSize != 0) {
 				err = fmt.Errorf("feature extractor %s: an image of %d×%d pixels is not a whole number of patches of %d", f.ViT.Name, im.Height, im.Width, f.ViT.PatchSize)
-			}
-			if err == nil && len(im.Pixels) != im.Height*im.Width*3 {
-				err = fmt.Errorf("feature extractor %s: %d values for an image of %d×%d pixels", f.ViT.Name, len(im.Pixels), im.Height, im.Width)
 			}
 			if err != nil {
 				if flush() {

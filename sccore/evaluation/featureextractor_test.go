@@ -66,10 +66,11 @@ func TestFeaturesDoNotDependOnTheBatch(t *testing.T) {
 		}
 		defer frozen.Close()
 		at := 0
-		for got, err := range frozen.Features(stream(images), true) {
+		for all, err := range frozen.Extract(stream(images), evaluation.Outputs{Patches: true}) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			got := all[0]
 			im := images[at]
 			input := tensors.FromFlatDataAndDimensions(im.Pixels, 1, im.Height, im.Width, 3)
 			want, err := model.MustNewExec(b, store, func(scope *model.Scope, x *graph.Node) []*graph.Node {
@@ -89,9 +90,9 @@ func TestFeaturesDoNotDependOnTheBatch(t *testing.T) {
 		if at != len(images) {
 			t.Errorf("features of %d images of %d", at, len(images))
 		}
-		for got, err := range frozen.Features(stream(images), false) {
-			if err != nil || got.Patches != nil || len(got.Class) != v.Dim {
-				t.Errorf("%d features, patches %v, %v", len(got.Class), got.Patches != nil, err)
+		for got, err := range frozen.Extract(stream(images), evaluation.Outputs{}) {
+			if err != nil || got[0].Patches != nil || len(got[0].Class) != v.Dim {
+				t.Errorf("%d features, patches %v, %v", len(got[0].Class), got[0].Patches != nil, err)
 			}
 			break // The loop may end early.
 		}
@@ -148,14 +149,13 @@ func TestFeatureExtractorRefuses(t *testing.T) {
 		part string
 	}{
 		{"size", newImage(make([]uint8, 16*18*3), 16, 18), nil, "16×18"},
-		{"values", evaluation.Image{Height: 16, Width: 16, Pixels: make([]float32, 5)}, nil, "5 values"},
 		{"source", evaluation.Image{}, broken, "broken.png"},
 	} {
 		images := func(yield func(evaluation.Image, error) bool) {
 			_ = yield(good, nil) && yield(test.last, test.err) && yield(good, nil)
 		}
 		var results []error
-		for _, err := range frozen.Features(images, true) {
+		for _, err := range frozen.Extract(images, evaluation.Outputs{Patches: true}) {
 			results = append(results, err)
 		}
 		if len(results) != 2 || results[0] != nil || results[1] == nil || !strings.Contains(results[1].Error(), test.part) {
@@ -174,11 +174,11 @@ func TestFeatureExtractorUsesCurrentWeights(t *testing.T) {
 	defer frozen.Close()
 	images := []evaluation.Image{newImage(synthetic.Objects(1, 16, 1).At(0), 16, 16)}
 	class := func() []float32 {
-		for features, err := range frozen.Features(stream(images), false) {
+		for features, err := range frozen.Extract(stream(images), evaluation.Outputs{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return features.Class
+			return features[0].Class
 		}
 		return nil
 	}
@@ -207,11 +207,12 @@ func ExampleFeatureExtractor() {
 	}
 	defer extractor.Close()
 	images := synthetic.Objects(2, 48, 1)
-	for features, err := range extractor.Features(evaluation.ImagesOf(images.Images, extractor.Preprocessing, 48, images.Len(), nil), true) {
+	for features, err := range extractor.Extract(evaluation.ImagesOf(images.Images, extractor.Preprocessing, 48, images.Len(), nil), evaluation.Outputs{Patches: true}) {
 		if err != nil {
 			panic(err)
 		}
-		fmt.Println(len(features.Class), features.Rows, features.Columns, len(features.Patches))
+		f := features[0] // Of the last block.
+		fmt.Println(len(f.Class), f.Rows, f.Columns, len(f.Patches))
 	}
 	// Output:
 	// 64 6 6 2304

@@ -94,7 +94,7 @@ func TestFeatureExtractorNamesTheImageThatIsNotFinite(t *testing.T) {
 		images[2].Pixels[5] = float32(math.Inf(1))
 		done := 0
 		var last error
-		for _, last = range frozen.Features(stream(images), true) {
+		for _, last = range frozen.Extract(stream(images), evaluation.Outputs{Patches: true}) {
 			if last == nil {
 				done++
 			}

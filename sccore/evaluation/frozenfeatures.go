@@ -137,13 +137,13 @@ func (f FrozenFeatures) encode(
 				}
 			}
 		}
-		for features, err := range f.Extractor.Features(images, true) {
+		for features, err := range f.Extractor.Extract(images, Outputs{Patches: true}) {
 			if err != nil {
 				yield(Patches{}, err)
 				return
 			}
 			patches := pending[0]
-			patches.Features = features.Patches
+			patches.Features = features[0].Patches
 			if pending = pending[1:]; !yield(patches, nil) {
 				return
 			}

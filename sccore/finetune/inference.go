@@ -13,6 +13,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/metrics"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/settings"
 )
 
@@ -100,7 +101,7 @@ func InBatches(size int, segment Segment) Segment {
 }
 
 // Predict returns the class of each pixel of an image, [a.Height, a.Width]; of equal logits the first class wins. It keeps only the logits of the crops and of
-// a few rows of pixels. The error is the error of segment, or one line that names the image: the logits have the wrong number, or are not finite.
+// a few rows of pixels. The error is the error of segment, or one line that names the image whose logits are not finite.
 func (p SegmentationInference) Predict(ctx context.Context, a *datasets.SegmentedImage, segment Segment) ([]uint8, error) {
 	from := datasets.Size{Height: a.Height, Width: a.Width}
 	size := p.size(from)
@@ -118,8 +119,8 @@ func (p SegmentationInference) Predict(ctx context.Context, a *datasets.Segmente
 	if s.Logits, err = segment(ctx, canvases(s.crop, crops)); err != nil {
 		return nil, err
 	}
-	if err := s.check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", a.Name, err)
+	if err := safetensors.CheckFinite(s.Values); err != nil {
+		return nil, fmt.Errorf("%s: logits: %w", a.Name, err)
 	}
 	return s.predict(from), nil
 }
@@ -158,19 +159,6 @@ func (p SegmentationInference) corners(size datasets.Size) []image.Point {
 		}
 	}
 	return corners
-}
-
-// check returns an error for logits that have the wrong number or are not finite.
-func (s *stitched) check() error {
-	if l := s.Logits; l.Rows < 1 || l.Columns < 1 || l.Classes < 1 || l.Classes > int(datasets.Ignore) || len(l.Values) != len(s.corners)*l.Rows*l.Columns*l.Classes {
-		return fmt.Errorf("%d logits do not make %d×%d of %d classes for each of %d crops", len(l.Values), l.Rows, l.Columns, l.Classes, len(s.corners))
-	}
-	for _, x := range s.Values {
-		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-			return fmt.Errorf("a logit is %g", x)
-		}
-	}
-	return nil
 }
 
 // Evaluate predicts the images of a set and compares them with their labels at the full size of the annotation, as mmsegmentation does. segment is called for

@@ -129,15 +129,15 @@ func (n Neighbours) Find(ctx context.Context, b compute.Backend, frozen *evaluat
 		if frozen == nil {
 			return nil, 0, fmt.Errorf("%s: there are no neighbours yet", n.Path)
 		}
-		for features, err := range frozen.Features(evaluation.ImagesOf(n.Images, frozen.Preprocessing, n.Size, n.Images.Len(), frozen.Skipped), false) {
+		for features, err := range frozen.Extract(evaluation.ImagesOf(n.Images, frozen.Preprocessing, n.Size, n.Images.Len(), frozen.Skipped), evaluation.Outputs{}) {
 			if err == nil {
 				err = ctx.Err()
 			}
 			if err != nil {
 				return nil, 0, err
 			}
-			class = append(class, features.Class...)
-			n.Bar.Set(len(class)/len(features.Class), "")
+			class = append(class, features[0].Class...)
+			n.Bar.Set(len(class)/frozen.ViT.Dim, "")
 		}
 		return class, frozen.ViT.Dim, nil
 	})

@@ -106,11 +106,11 @@ func classOf(t *testing.T, b compute.Backend, im *weights.Import) []float32 {
 	images := func(yield func(evaluation.Image, error) bool) {
 		yield(evaluation.Image{Pixels: make([]float32, 3*side*side), Height: side, Width: side}, nil)
 	}
-	for f, err := range frozen.Features(images, false) {
+	for f, err := range frozen.Extract(images, evaluation.Outputs{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return f.Class
+		return f[0].Class
 	}
 	return nil
 }

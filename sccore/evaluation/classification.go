@@ -65,12 +65,15 @@ func linearRanker(e *Encoder, d Data, p LinearProbe) ranker {
 
 // accuracies measures classifiers with the first class and with the first five, as "NAME_Acc@1" and "NAME_Acc@5". Features are computed once.
 func accuracies(ctx context.Context, e *Encoder, d Data, size int, ranks map[string]ranker) (columns map[string]float64, err error) {
-	features, err := EncodeObjects(ctx, e.FeatureExtractor, d.Objects, size)
-	if err != nil {
-		return nil, err
+	var features [2]*tensors.Tensor
+	for i, o := range d.Objects {
+		encoded, err := Encode(ctx, e.FeatureExtractor, o, size, o.Len(), false)
+		if err != nil {
+			return nil, err
+		}
+		features[i] = tensors.FromFlatDataAndDimensions(encoded.Class, o.Len(), encoded.Dim)
+		defer features[i].FinalizeAll()
 	}
-	defer features[0].FinalizeAll()
-	defer features[1].FinalizeAll()
 	columns = map[string]float64{}
 	for name, rank := range ranks {
 		ranked, err := rank(features[0], features[1])

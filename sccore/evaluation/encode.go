@@ -3,6 +3,7 @@ package evaluation
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -17,7 +18,6 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/metrics"
@@ -144,33 +144,6 @@ func (a AnnotatedPatches) standardization() (mean, deviation []float32) {
 		deviation = append(deviation, float32(math.Sqrt(square[d]/count+1e-12)))
 	}
 	return mean, deviation
-}
-
-// EncodeScenes encodes the patches of training and test scenes, with their annotation.
-func EncodeScenes(ctx context.Context, extractor *FeatureExtractor, scenes [2]*synthetic.Set, size int) (annotated [2]AnnotatedPatches, err error) {
-	for i, s := range scenes {
-		features, err := Encode(ctx, extractor, s.Images, size, s.Len(), true)
-		if err != nil {
-			return annotated, err
-		}
-		annotated[i] = AnnotatedPatches{
-			Rows: features.Rows, Columns: features.Columns, Dim: features.Dim, Patches: features.Patches,
-			Height: s.Height, Width: s.Width, Truth: s.ClassMask,
-		}
-	}
-	return annotated, nil
-}
-
-// EncodeObjects computes the [CLS] features of training and test images, [N, Dim] each.
-func EncodeObjects(ctx context.Context, extractor *FeatureExtractor, objects [2]datasets.Source, size int) (class [2]*tensors.Tensor, err error) {
-	for i, o := range objects {
-		features, err := Encode(ctx, extractor, o, size, o.Len(), false)
-		if err != nil {
-			return class, err
-		}
-		class[i] = tensors.FromFlatDataAndDimensions(features.Class, o.Len(), features.Dim)
-	}
-	return class, nil
 }
 
 // RandomViT draws the weights of a transformer that encoder.ViTByName knows, at the root of a store: the same on every backend.
@@ -316,16 +289,9 @@ func (p PatchProbe) Protocol() string {
 	return fmt.Sprintf("linear probe of patch features, %d steps of %d patches, background a class, logits resized to the annotation", p.Steps, p.Batch)
 }
 
-// Open opens drawn scenes.
-func (PatchProbe) Open(s Source) (d Data, err error) {
-	if s.Dataset != Synthetic {
-		return d, fmt.Errorf("a patch probe segments drawn scenes, not %s", s.Dataset)
-	}
-	for i := range d.Scenes {
-		d.Scenes[i] = synthetic.Run(s.Seed).Scenes(s.Images, s.Size, 12+2*i)
-	}
-	d.Name, d.ID = "synthetic scenes", d.Scenes[0].Identity+"; "+d.Scenes[1].Identity
-	return d, nil
+// Open is an error: the probe segments scenes that whoever trains has drawn.
+func (PatchProbe) Open(Source) (Data, error) {
+	return Data{}, errors.New("a patch probe has no images of its own")
 }
 
 // Measure measures the mIoU on test scenes. The seed draws the patches of the probe's steps, the same ones at each evaluation.
@@ -337,9 +303,13 @@ func (p PatchProbe) Measure(ctx context.Context, e *Encoder, d Data) (r Result, 
 
 // segment segments scenes, of which background is a class.
 func (p PatchProbe) segment(ctx context.Context, e *Encoder, d Data) (metrics.Segmentation, error) {
-	scenes, err := EncodeScenes(ctx, e.FeatureExtractor, d.Scenes, d.Scenes[0].Height)
-	if err != nil {
-		return metrics.Segmentation{}, err
+	var sets [2]AnnotatedPatches
+	for i, s := range d.Scenes {
+		f, err := Encode(ctx, e.FeatureExtractor, s.Images, s.Height, s.Len(), true)
+		if err != nil {
+			return metrics.Segmentation{}, err
+		}
+		sets[i] = AnnotatedPatches{Rows: f.Rows, Columns: f.Columns, Dim: f.Dim, Patches: f.Patches, Height: s.Height, Width: s.Width, Truth: s.ClassMask}
 	}
-	return p.Evaluate(e.backend, scenes[0], scenes[1], 1+len(d.Scenes[0].Classes), e.Seed)
+	return p.Evaluate(e.backend, sets[0], sets[1], 1+len(d.Scenes[0].Classes), e.Seed)
 }

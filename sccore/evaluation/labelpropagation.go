@@ -110,22 +110,6 @@ func masks(labels *Node, size datasets.Size) *Node {
 	return ArgMax(Add(stretched, ConvertDType(flat, labels.DType())), -1, dtypes.Uint8)
 }
 
-// measureVideo compares predicted masks, [Frames][Height·Width], with the true masks of a video. It returns one J&F per object.
-func measureVideo(v datasets.Video, predicted [][]uint8) (measured []metrics.JF, err error) {
-	objects, err := v.Objects()
-	truth := make([][]uint8, v.Frames)
-	for i := 0; i < v.Frames && err == nil; i++ {
-		truth[i], err = v.Mask(i)
-	}
-	if err == nil {
-		measured, err = metrics.EvaluateJF(truth, predicted, v.Height, v.Width, objects)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("video %s: %w", v.Name, err)
-	}
-	return measured, nil
-}
-
 // TrackAll tracks the objects of each video with the patch features of an encoder. It calls handle with the predicted masks of each video,
 // [Frames][Height·Width].
 func (p LabelPropagation) TrackAll(ctx context.Context, e *Encoder, videos []datasets.Video, handle func(v datasets.Video, masks [][]uint8) error) error {
@@ -177,10 +161,21 @@ func (p LabelPropagation) Measure(ctx context.Context, e *Encoder, d Data) (r Re
 	began, frames, done := time.Now(), 0, 0
 	var objects []metrics.JF
 	err = p.TrackAll(ctx, e, d.Videos, func(v datasets.Video, masks [][]uint8) error {
-		measured, err := measureVideo(v, masks)
+		count, err := v.Objects()
+		truth := make([][]uint8, v.Frames)
+		for i := 0; i < v.Frames && err == nil; i++ {
+			truth[i], err = v.Mask(i)
+		}
+		if err != nil {
+			return fmt.Errorf("video %s: %w", v.Name, err)
+		}
+		measured, err := metrics.EvaluateJF(truth, masks, v.Height, v.Width, count)
+		if err != nil {
+			return fmt.Errorf("video %s: %w", v.Name, err)
+		}
 		objects, frames, done = append(objects, measured...), frames+v.Frames, done+1
 		e.progress(done, len(d.Videos), "videos", "%s: J&F %.1f %%", v.Name, 100*metrics.MeanJF(measured).Mean())
-		return err
+		return nil
 	})
 	if err != nil {
 		return r, err

@@ -231,12 +231,6 @@ func initialised(scope *model.Scope, x *Node, size, out int, initial model.Varia
 	return Add(layers.ConvolutionWith(x, weight.NodeValue(x), 1), ExpandLeftToRank(bias.NodeValue(x), 4))
 }
 
-// xavier is Glorot's uniform distribution for the weight of a convolution.
-func xavier(scope *model.Scope, size, in, out int) model.VariableInitializer {
-	limit := math.Sqrt(6 / float64(size*size*(in+out)))
-	return initializer.RandomUniformFn(scope, -limit, limit)
-}
-
 // like resizes x, [rows, columns, batch, channels], to the rows and columns of the reference.
 func like(reference, x *Node, resize func(maps *Node, height, width int) *Node) *Node {
 	return resizedTo(x, reference.Shape().Dim(0), reference.Shape().Dim(1), resize)
@@ -332,7 +326,8 @@ func (d Decoder) SemanticFPN(scope *model.Scope, levels []*Node) *Node {
 func (d Decoder) neck(scope *model.Scope, levels []*Node) []*Node {
 	convolution := func(scope *model.Scope, x *Node, size int) *Node {
 		scope = scope.At("conv")
-		return initialised(scope, x, size, d.NeckChannels, xavier(scope, size, x.Shape().Dim(3), d.NeckChannels))
+		limit := math.Sqrt(6 / float64(size*size*(x.Shape().Dim(3)+d.NeckChannels))) // Glorot's.
+		return initialised(scope, x, size, d.NeckChannels, initializer.RandomUniformFn(scope, -limit, limit))
 	}
 	maps := make([]*Node, len(levels))
 	for i, level := range levels {

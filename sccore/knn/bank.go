@@ -105,7 +105,7 @@ func (bank *Bank) search(ctx context.Context, queries []float32, k int, use func
 			tensors.MustMutableFlatData(block, func(flat []float32) { asked.fill(flat, first) })
 			best = best[:min(rows, asked.len()-first)]
 			for i := range best {
-				best[i].reset(k)
+				best[i] = selection{k, best[i].candidates[:0], float32(math.Inf(-1))} // In the same memory.
 			}
 			if err = bank.compare(ctx, block, part, best); err != nil {
 				return
@@ -268,11 +268,6 @@ type selection struct {
 	k          int
 	candidates []candidate
 	threshold  float32 // The similarity of the farthest of the k nearest of those before, or −∞ while there are fewer.
-}
-
-// reset starts another selection in the same memory.
-func (s *selection) reset(k int) {
-	s.k, s.candidates, s.threshold = k, s.candidates[:0], float32(math.Inf(-1))
 }
 
 // offer takes the similarities of features with consecutive indices, higher than all before.

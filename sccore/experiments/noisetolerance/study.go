@@ -129,9 +129,11 @@ var Study = study.Spec[Config, study.GeneratedData]{
 	Numbers: func(_ study.GeneratedData, c study.Cell[Config]) []study.Number {
 		return []study.Number{{Row: c.Config.Loss, Column: flippedColumn(c.Config.Flipped)}}
 	},
-	Steps:     func(study.GeneratedData, study.Cell[Config]) int { return 1 },
-	NewWorker: newWorker,
-	Shares:    func(c study.Cell[Config]) string { return c.Config.Loss },
+	Steps: func(study.GeneratedData, study.Cell[Config]) int { return 1 },
+	NewWorker: func(r *run) (study.Worker[Config, study.GeneratedData], error) {
+		return newStudent(r.Backend(), r.Cell.Config), nil
+	},
+	Shares: func(c study.Cell[Config]) string { return c.Config.Loss },
 	ProfileConfig: func(r study.Record, config Config) Config {
 		c := profileConfig(r.Profile, config.Loss)
 		c.Flipped = config.Flipped
@@ -142,8 +144,10 @@ var Study = study.Spec[Config, study.GeneratedData]{
 		config.Loss, config.Flipped, config.LearningRate = "", 0, config.LearningRate/profileConfig.LearningRate
 		return config
 	},
-	Tables:        tables,
-	Figures:       drawn,
+	Tables: tables,
+	Figures: func(results study.Results, _ study.FigureSources, all *study.Drawn) {
+		all.Add(Curves(results), nil, "Average precision of the student by the share of flipped pseudo labels, means over seeds.", "noise-tolerance")
+	},
 	AcrossColumns: true,
 }
 
@@ -163,10 +167,6 @@ func (c Config) Rules() error {
 
 // run is a running cell. It takes seconds, so it writes no checkpoints.
 type run = study.Run[Config, study.GeneratedData]
-
-func newWorker(r *run) (study.Worker[Config, study.GeneratedData], error) {
-	return newStudent(r.Backend(), r.Cell.Config), nil
-}
 
 // Run trains a student and records its average precision.
 func (s *student) Run(r *run) error {
@@ -308,9 +308,4 @@ func Curves(r study.Results) figures.Curves {
 		f.Series = append(f.Series, series)
 	}
 	return f
-}
-
-// drawn draws average precision by the share of flipped labels.
-func drawn(results study.Results, _ study.FigureSources, all *study.Drawn) {
-	all.Add(Curves(results), nil, "Average precision of the student by the share of flipped pseudo labels, means over seeds.", "noise-tolerance")
 }

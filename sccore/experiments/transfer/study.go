@@ -69,7 +69,10 @@ var Study = encoders.Tuning[Config, Data, evaluation.SegmentationConfig, *traine
 	Unit:    "crop",
 	Amount:  func(c Config) (steps, batch int) { return c.steps(), c.Batch },
 	Training: func(c Config, vit encoder.ViT, d Data) (evaluation.SegmentationConfig, error) {
-		return c.fitting(vit, len(d.Train.Classes))
+		if c.CropSize%vit.PatchSize != 0 || c.TestSize%vit.PatchSize != 0 {
+			return evaluation.SegmentationConfig{}, fmt.Errorf("train %d and test %d are not both made of patches of %d, which %s sees", c.CropSize, c.TestSize, vit.PatchSize, vit.Name)
+		}
+		return c.training(vit, len(d.Train.Classes)), nil
 	},
 	New:     evaluation.NewSegmentationTrainer,
 	KeepAll: true,
@@ -189,14 +192,6 @@ func (c Config) training(vit encoder.ViT, classes int) evaluation.SegmentationCo
 		Head: heads.Segmentation{Kind: c.Head, Classes: classes, Width: c.Width}, Dim: vit.Dim, Grid: c.CropSize / vit.PatchSize,
 		Batch: c.Batch, Steps: c.steps(), LearningRates: c.LearningRates[:], FinalLearningRate: c.FinalLearningRate,
 	}
-}
-
-// fitting is training for an encoder whose patches fit the sizes.
-func (c Config) fitting(vit encoder.ViT, classes int) (config evaluation.SegmentationConfig, err error) {
-	if c.CropSize%vit.PatchSize != 0 || c.TestSize%vit.PatchSize != 0 {
-		return config, fmt.Errorf("train %d and test %d are not both made of patches of %d, which %s sees", c.CropSize, c.TestSize, vit.PatchSize, vit.Name)
-	}
-	return c.training(vit, classes), nil
 }
 
 // tables returns the paper's two tables, and the same two for rows and datasets that the paper does not have.

@@ -42,7 +42,7 @@ func TestDetectorOverfits(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	inference := config.Inference(config.Transform.scale())
+	inference := config.Inference()
 	for trainer.Done() < config.Steps {
 		step, err := trainer.Step(ctx)
 		if err != nil {

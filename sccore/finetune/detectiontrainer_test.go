@@ -139,7 +139,7 @@ func TestDetectionTrainingResumes(t *testing.T) {
 		if err := trainer.Save(filepath.Join(dir, fmt.Sprint(run)), ""); err != nil {
 			t.Fatal(err)
 		}
-		description := DetectorDescription{Dataset: images.Name, Categories: images.Truth.Categories, Inference: config.Inference(config.Transform.scale())}
+		description := DetectorDescription{Dataset: images.Name, Categories: images.Truth.Categories, Inference: config.Inference()}
 		if err := trainer.Export(filepath.Join(dir, "model"), description, nil); err != nil {
 			t.Fatal(err)
 		}

@@ -2,10 +2,16 @@ package finetune
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"image"
+	"iter"
+	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/detection"
 	"github.com/semcon/semcon/sccore/rle"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/views"
@@ -197,4 +203,123 @@ func (g detectionGeometry) mask(cells []uint8, side int, mask rle.Mask, box [4]f
 			}
 		}
 	}
+}
+
+// Batches yields the parts of a run's batches from a number on, without end. The images of a part share their canvas, which lies across or upright as they
+// do. Each epoch shuffles the images within each canvas, and then the parts. The last part of a canvas is filled up with its first images.
+//
+// Crowds are left out, and so are objects that lie outside of their image or have a side of less than a pixel, as by mmdetection. Errors are as for
+// segmentation.
+func (t DetectionTraining) Batches(ctx context.Context, images *datasets.ObjectImages, seed uint64, from int) iter.Seq2[*Batch[DetectionImage], error] {
+	order := canvasOrder{DetectionTraining: t, images: images, seed: seed, epoch: -1}
+	for i := range images.Len() {
+		group := 0
+		if order.canvas(i) != t.canvas() {
+			group = 1
+		}
+		order.groups[group] = append(order.groups[group], i)
+	}
+	return batches(ctx, t.Training, from, order.at, func(canvas datasets.Size, at Place) (made DetectionImage, err error) {
+		picture, err := images.Read(at.Image)
+		if err != nil {
+			return made, err
+		}
+		objects, err := objectsOf(images, at.Image)
+		if err != nil {
+			return made, err
+		}
+		return t.Transform.Apply(picture, objects, canvas, t.Objects, t.MaskSize, seed, at.Epoch, at.Image), nil
+	})
+}
+
+// canvasOrder is the order of the parts.
+type canvasOrder struct {
+	DetectionTraining
+	images *datasets.ObjectImages
+	seed   uint64
+	groups [2][]int // The images that lie across, and the others, or all in the first one if both canvases are one.
+
+	epoch   int
+	batches [][]Place // Of the epoch.
+}
+
+// canvas is the canvas of an image.
+func (o *canvasOrder) canvas(i int) datasets.Size {
+	image := o.images.Image(i)
+	return o.Transform.scale().canvasFor(datasets.Size{Height: image.Height, Width: image.Width}, o.Detector.divisor())
+}
+
+// at returns the images of a part, counted from the start of the first epoch, and their canvas.
+func (o *canvasOrder) at(position int) (canvas datasets.Size, images []Place) {
+	count, size := 0, o.part()
+	for _, group := range o.groups {
+		count += (len(group) + size - 1) / size
+	}
+	if epoch := position / count; epoch != o.epoch {
+		random := rand.New(rand.NewPCG(o.seed, uint64(epoch)))
+		o.epoch, o.batches = epoch, nil
+		for _, group := range o.groups {
+			order := random.Perm(len(group))
+			for first := 0; first < len(group); first += size {
+				var batch []Place
+				for i := range size {
+					batch = append(batch, Place{group[order[(first+i)%len(group)]], epoch})
+				}
+				o.batches = append(o.batches, batch)
+			}
+		}
+		random.Shuffle(count, func(i, j int) { o.batches[i], o.batches[j] = o.batches[j], o.batches[i] })
+	}
+	images = o.batches[position%count]
+	return o.canvas(images[0].Image), images
+}
+
+// ObjectOf returns an annotation of image i as an object. The error names the annotation if its mask cannot be drawn.
+func ObjectOf(images *datasets.ObjectImages, i int, a datasets.Annotation) (o Object, err error) {
+	image := images.Image(i)
+	o.Class = slices.IndexFunc(images.Truth.Categories, func(c datasets.ObjectCategory) bool { return c.ID == a.Category })
+	o.Box = [4]float64{a.Box[0], a.Box[1], a.Box[0] + a.Box[2], a.Box[1] + a.Box[3]}
+	if o.Mask, err = a.Mask.Runs(datasets.Size{Height: image.Height, Width: image.Width}); err != nil {
+		return o, fmt.Errorf("%s: annotation %d: %w", images.Truth.Name, a.ID, err)
+	}
+	return o, nil
+}
+
+// objectsOf returns the objects of an image that are trained on.
+func objectsOf(images *datasets.ObjectImages, i int) (objects []Object, err error) {
+	image := images.Image(i)
+	for _, a := range images.Annotations(i) {
+		across := min(a.Box[0]+a.Box[2], float64(image.Width)) - max(a.Box[0], 0)
+		down := min(a.Box[1]+a.Box[3], float64(image.Height)) - max(a.Box[1], 0)
+		if a.Crowd || a.Area <= 0 || a.Box[2] < 1 || a.Box[3] < 1 || across <= 0 || down <= 0 {
+			continue
+		}
+		o, err := ObjectOf(images, i, a)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, o)
+	}
+	return objects, nil
+}
+
+// Drawn returns the objects as they are trained on, in pixels of the canvas, for pictures.
+func (m DetectionImage) Drawn(canvas datasets.Size) (objects []Object, err error) {
+	side := int(math.Round(math.Sqrt(float64(len(m.Masks) / len(m.Labels)))))
+	for k := 0; k < len(m.Labels) && m.Labels[k] >= 0; k++ {
+		cells := make([]float32, side*side)
+		for c, inside := range m.Masks[k*side*side:][:side*side] {
+			cells[c] = float32(inside)
+		}
+		pixels := detection.Paste(cells, side, [4]float32(m.Frames[4*k:]), canvas.Height, canvas.Width)
+		o := Object{Class: int(m.Labels[k])}
+		for c := range o.Box {
+			o.Box[c] = float64(m.Boxes[4*k+c])
+		}
+		if o.Mask, err = rle.Encode(canvas.Height, canvas.Width, pixels); err != nil {
+			return nil, err
+		}
+		objects = append(objects, o)
+	}
+	return objects, nil
 }

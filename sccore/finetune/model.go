@@ -147,9 +147,9 @@ type DetectionModel struct {
 	network
 }
 
-// Inference is how images are tested at a scale.
-func (t DetectionTraining) Inference(scale Scale) DetectionInference {
-	return DetectionInference{Scale: scale, Divisor: t.Detector.divisor()}
+// Inference is how images are tested, at the largest scale of the training images.
+func (t DetectionTraining) Inference() DetectionInference {
+	return DetectionInference{Scale: t.Transform.scale(), Divisor: t.Detector.divisor()}
 }
 
 // OpenDetectionModel reads a file that [DetectionTrainer.Export] wrote. The error is one line that names the file.

@@ -163,6 +163,25 @@ func (t SegmentationTraining) loss(scope *model.Scope, inputs []*Node) (*Node, [
 	}
 }
 
+// Batches yields the parts of a run's batches from a number on, without end. The images are shuffled anew in each epoch, and images left over from the last
+// whole part of an epoch begin the next one. After an error it ends. The error is that of ctx, or one line that names a file.
+func (t SegmentationTraining) Batches(ctx context.Context, images *datasets.Segmentation, seed uint64, from int) iter.Seq2[*Batch[SegmentationCrop], error] {
+	order := datasets.Order{Seed: seed}
+	return batches(ctx, t.Training, from, func(number int) (datasets.Size, []Place) {
+		places := make([]Place, t.part())
+		for i := range places {
+			places[i].Epoch, places[i].Image = order.At(number*t.part()+i, images.Len())
+		}
+		return datasets.Size{Height: t.Transform.CropSize, Width: t.Transform.CropSize}, places
+	}, func(_ datasets.Size, at Place) (crop SegmentationCrop, err error) {
+		a, err := images.Read(at.Image)
+		if err != nil {
+			return crop, err
+		}
+		return t.Transform.Apply(a, seed, at.Epoch, at.Image), nil
+	})
+}
+
 // batches makes the crops of a run.
 func (t *SegmentationTrainer) batches(ctx context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
 	c, all := t.config, t.config.shapes()

@@ -3,12 +3,13 @@
 // [SegmentationInference] takes the logits that a network gives to crops, and the class of every pixel of an image comes out, or [metrics.Segmentation] of a set.
 //
 // The arithmetic is the same as in mmsegmentation 0.x and OpenCV, which the published recipes run on; testdata holds what they compute. Another task has
-// files of its own, named for it, and a transform, a loader and an inference like these.
+// files of its own, named for it, and a transform, batches and an inference like these.
 package finetune
 
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -22,6 +23,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/optim"
 	"github.com/semcon/semcon/sccore/train"
@@ -60,6 +62,49 @@ func (t Training) part() int { return t.Batch / t.Parts }
 // place numbers a part of a run's batches, for what is drawn.
 func (t Training) place(number int) uint64 {
 	return uint64(number/t.Parts)<<16 | uint64(number%t.Parts)
+}
+
+// Batch is the input of a part of a training step. I is [SegmentationCrop] or [DetectionImage].
+type Batch[I any] struct {
+	Step   int           // The number of the part, counted over all steps.
+	Canvas datasets.Size // Of each image.
+	Images []Place
+	Made   []I // One for each of Images.
+}
+
+// Place is an image by its index in its set, and the epoch that it is seen in.
+type Place struct{ Image, Epoch int }
+
+// batches yields the parts of a run's batches from one on, without end. A part depends only on the images, the transform, the size of a part, the seed and
+// its number: a run resumes from the number alone. The images of all parts of a step are read at once. plan returns the images of a part and their canvas;
+// it is called for one part after the other. After an error it ends, which is that of ctx or read.
+func batches[I any](
+	ctx context.Context, t Training, from int, plan func(number int) (datasets.Size, []Place), read func(canvas datasets.Size, at Place) (I, error),
+) iter.Seq2[*Batch[I], error] {
+	return func(yield func(*Batch[I], error) bool) {
+		for {
+			var group []*Batch[I]
+			for number := from; number == from || number%t.Parts != 0; number++ {
+				canvas, images := plan(number)
+				group = append(group, &Batch[I]{Step: number, Canvas: canvas, Images: images, Made: make([]I, len(images))})
+			}
+			err := datasets.EachImage(ctx, len(group)*t.part(), 0, func(i int) (err error) {
+				batch, place := group[i/t.part()], i%t.part()
+				batch.Made[place], err = read(batch.Canvas, batch.Images[place])
+				return err
+			})
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, batch := range group {
+				if !yield(batch, nil) {
+					return
+				}
+			}
+			from += len(group)
+		}
+	}
 }
 
 // trainer trains a network on a pretrained transformer with all its weights, and predicts with the weights of now. M is what a step reports.

@@ -5,11 +5,15 @@
 package detection
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"image"
 	"path/filepath"
 	"slices"
+	"strings"
 
+	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -37,8 +41,6 @@ const (
 	masks = "masks"
 )
 
-type run = study.Run[Config, Data]
-
 // Study is the experiment.
 var Study = encoders.Tuning[Config, Data, finetune.DetectionTraining, *finetune.DetectionTrainer, finetune.DetectionStep]{
 	Info: study.Info{
@@ -48,14 +50,11 @@ var Study = encoders.Tuning[Config, Data, finetune.DetectionTraining, *finetune.
 		Labels:     []string{"obj_det", "obj_det_full"},
 		Data:       "COCO if --data has it, without it synthetic scenes; encoders from pretrain's runs, or --set weights.ibot-s16=FILE",
 		Cost: map[study.Profile]string{
-			study.Smoke: "two minutes on 2 cores, mostly compiling",
-			study.Quick: "40 minutes on 2 cores",
-			study.Full:  "per encoder and seed, 12 epochs of COCO in images of 800×1333: six hours on a GPU with 140 GB",
+			study.Smoke: "two minutes on 2 cores, mostly compiling", study.Quick: "40 minutes on 2 cores",
+			study.Full: "per encoder and seed, 12 epochs of COCO in images of 800×1333: six hours on a GPU with 140 GB",
 		},
 	},
-	Grid: encoders.Grid[Config]{
-		Table: "obj_det", Seeds: map[study.Profile]int{study.Smoke: 1}, Config: encoders.Configured(profileConfig, nil),
-	},
+	Grid: encoders.Grid[Config]{Table: "obj_det", Seeds: map[study.Profile]int{study.Smoke: 1}, Config: encoders.Configured(profileConfig, nil)},
 	Sources: encoders.Sources[Data]{
 		Needed: "COCO", None: "COCO is not", Names: []string{cocoName}, Row: "ibot-s16",
 		Open: func(dir, _ string) (Data, error) { return read(dir) },
@@ -69,7 +68,7 @@ var Study = encoders.Tuning[Config, Data, finetune.DetectionTraining, *finetune.
 		return c.training(vit, len(d.train.Truth.Categories)), nil
 	},
 	New: finetune.NewDetectionTrainer,
-	Take: func(t *finetune.DetectionTrainer, r *run, _ encoder.ViT, pretrained *model.Store) (done func(), err error) {
+	Take: func(t *finetune.DetectionTrainer, r *study.Run[Config, Data], _ encoder.ViT, pretrained *model.Store) (done func(), err error) {
 		t.Images, t.Pretrained = r.Data.trained, pretrained
 		return func() {}, nil
 	},
@@ -105,25 +104,22 @@ func read(dir string) (d Data, err error) {
 	if d.train, err = datasets.COCOObjects(dir, datasets.Train); err != nil {
 		return d, err
 	}
-	if d.test, err = datasets.COCOObjects(dir, datasets.Test); err != nil {
-		return d, err
+	if d.test, err = datasets.COCOObjects(dir, datasets.Test); err == nil && !slices.Equal(d.train.Truth.Categories, d.test.Truth.Categories) {
+		err = fmt.Errorf("%s and %s have different categories", d.train.Truth.Name, d.test.Truth.Name)
 	}
-	if !slices.Equal(d.train.Truth.Categories, d.test.Truth.Categories) {
-		return d, fmt.Errorf("%s and %s have different categories", d.train.Truth.Name, d.test.Truth.Name)
-	}
-	return d, nil
+	return d, err
 }
 
 // open opens a dataset for a configuration. Synthetic scenes are the same as in the experiments transfer and fine-tune.
 func open(o study.Options, dataset string, c Config, seed int) (d Data, err error) {
-	if dataset != encoders.Synthetic {
+	switch {
+	case dataset != encoders.Synthetic:
 		if d, err = read(o.Data); err != nil {
 			return d, err
 		}
-	} else {
-		if c.Images < 2 {
-			return d, fmt.Errorf("images %d: synthetic scenes need at least 2", c.Images)
-		}
+	case c.Images < 2:
+		return d, fmt.Errorf("images %d: synthetic scenes need at least 2", c.Images)
+	default:
 		run := synthetic.Run(seed)
 		d.train, d.test = run.Scenes(c.Images, sceneSize, 12).Instances(), run.Scenes(c.Images, sceneSize, 14).Instances()
 	}
@@ -216,10 +212,9 @@ func Training(profile study.Profile, dataset string, vit encoder.ViT, classes in
 }
 
 // test measures AP of boxes and of masks, each with COCO's other numbers, and writes the detections and the model.
-func test(t *finetune.DetectionTrainer, r *run, config finetune.DetectionTraining, last finetune.DetectionStep) (numbers []study.Number, err error) {
+func test(t *finetune.DetectionTrainer, r *study.Run[Config, Data], config finetune.DetectionTraining, last finetune.DetectionStep) (numbers []study.Number, err error) {
 	r.Say("testing on %d images", r.Data.tested.Len())
-	a := r.Cell.Config.Augmentation
-	inference := config.Inference(finetune.Scale{Long: a.Long, Short: a.MaxShort})
+	inference := config.Inference()
 	tested, err := inference.Evaluate(r.Context, r.Data.tested, testBatch, t.Detect)
 	if err != nil {
 		return nil, err
@@ -253,7 +248,7 @@ var numberNames = [12]string{
 }
 
 // protocol says how a number is measured.
-func protocol(r *run, config finetune.DetectionTraining) string {
+func protocol(r *study.Run[Config, Data], config finetune.DetectionTraining) string {
 	c, a, d := r.Cell.Config, r.Cell.Config.Augmentation, config.Detector
 	return fmt.Sprintf("%s and Cascade Mask R-CNN of %d channels on a simple feature pyramid, trained together; %d steps of %d images, shorter side %d to %d px and "+
 		"longer side at most %d, half of them cropped before to %d to %d px, mirrored half of the time; %s; %d anchors and %d proposals an image in the losses, "+
@@ -272,12 +267,11 @@ func tables(results study.Results) []figures.Table {
 			encoders.Details(coco, "", figures.MustPaper(name).Columns...)...)
 		all = append(all, t.Of(results))
 	}
-	rows := encoders.PaperRows("obj_det")
 	for _, dataset := range encoders.DatasetsOf(results.Columns()) {
 		from := columns(dataset)
 		ours := encoders.WithRecords(results, encoders.OurRows(results, "obj_det"), from...)
 		if dataset != "COCO" {
-			ours = append(ours, encoders.WithRecords(results, rows, from...)...)
+			ours = append(ours, encoders.WithRecords(results, encoders.PaperRows("obj_det"), from...)...)
 		}
 		if len(ours) == 0 {
 			continue
@@ -289,4 +283,117 @@ func tables(results study.Results) []figures.Table {
 		all = append(all, t.Of(results))
 	}
 	return all
+}
+
+// What pictures show.
+const (
+	pictureSide   = 160 // Least length in pixels of the longer side of an image; small images are enlarged.
+	leastDrawn    = 0.3 // Least score of a detection.
+	mostProposals = 25
+	drawnImages   = 5 // In a figure.
+)
+
+// draw draws an image with objects.
+func draw(a *datasets.SegmentedImage, objects []figures.Object) image.Image {
+	return figures.DrawObjects(a.Image(), objects, max(1, pictureSide/max(a.Height, a.Width)))
+}
+
+// TrainingImages draws the first n training images of a dataset with their boxes and masks, as the profile's configuration makes them.
+func TrainingImages(data, dataset string, profile study.Profile, n int) (figures.ImageGrid, error) {
+	c := profileConfig(profile, dataset)
+	d, err := open(study.Options{Data: data}, dataset, c, 0)
+	if err != nil {
+		return figures.ImageGrid{}, err
+	}
+	sheet := figures.ImageGrid{Title: "training images, " + d.Title(), Images: make([][]image.Image, 1), Scale: 1}
+	c.Batch, c.Parts = 1, 1
+	for batch, err := range c.training(encoder.ViT{PatchSize: 8}, 0).Batches(context.Background(), d.trained, 0, 0) {
+		if err != nil {
+			return sheet, err
+		}
+		picture := &datasets.SegmentedImage{Height: batch.Canvas.Height, Width: batch.Canvas.Width, Pixels: batch.Made[0].Pixels}
+		objects, err := batch.Made[0].Drawn(batch.Canvas)
+		if err != nil {
+			return sheet, err
+		}
+		var drawn []figures.Object
+		for _, o := range objects {
+			drawn = append(drawn, figures.Object{Box: o.Box, Mask: o.Mask, Class: o.Class})
+		}
+		if sheet.Images[0] = append(sheet.Images[0], draw(picture, drawn)); len(sheet.Images[0]) == min(n, d.trained.Len()) {
+			break
+		}
+	}
+	return sheet, nil
+}
+
+// Stages draws n evenly spread test images with the trained model of the lowest seed of a row ("random", "second", "ibot-s16") and a dataset: the truth; the
+// best proposals; what the first and the second stage make of them; and the detections with scores above 0.3. A row and dataset without records is an error.
+func Stages(r study.Results, b compute.Backend, data, out, row, dataset string, n int) (figures.ImageGrid, error) {
+	sheet := figures.ImageGrid{RowLabels: []string{"truth", "proposals", "after stage 1", "after stage 2", "detections"}, Images: make([][]image.Image, 5), Scale: 1}
+	record, c, key, file, err := encoders.Recorded[Config](r, out, Name, row, columns(dataset)[0])
+	if err != nil {
+		return sheet, err
+	}
+	d, err := open(study.Options{Data: data}, key, c, record.Seed)
+	if err != nil {
+		return sheet, err
+	}
+	model, err := finetune.OpenDetectionModel(b, file)
+	if err != nil {
+		return sheet, err
+	}
+	defer model.Close()
+	for _, place := range datasets.Spread(d.tested.Len(), n) {
+		a, err := d.tested.Read(place)
+		if err != nil {
+			return sheet, err
+		}
+		pictures, err := stagesOf(model, d.tested, place, a)
+		if err != nil {
+			return sheet, err
+		}
+		for i, objects := range pictures {
+			sheet.Images[i] = append(sheet.Images[i], draw(a, objects))
+		}
+	}
+	return sheet, nil
+}
+
+// stagesOf returns what the rows of Stages show of an image.
+func stagesOf(model *finetune.DetectionModel, images *datasets.ObjectImages, place int, a *datasets.SegmentedImage) (rows [5][]figures.Object, err error) {
+	for _, t := range images.Annotations(place) {
+		o, err := finetune.ObjectOf(images, place, t)
+		if err != nil {
+			return rows, err
+		}
+		rows[0] = append(rows[0], figures.Object{Box: o.Box, Mask: o.Mask, Class: o.Class})
+	}
+	found, stages, err := model.Entering(context.Background(), a)
+	if err != nil {
+		return rows, err
+	}
+	for i, entering := range stages {
+		for k, box := range entering[:min(len(entering), mostProposals)] {
+			rows[1+i] = append(rows[1+i], figures.Object{Box: box, Class: k}) // A colour for each proposal, to follow it.
+		}
+	}
+	for _, f := range found {
+		if f.Score > leastDrawn {
+			rows[4] = append(rows[4], figures.Object{Box: f.Box, Mask: f.Mask, Class: f.Class, Label: fmt.Sprintf("%.2f", f.Score)})
+		}
+	}
+	return rows, nil
+}
+
+// drawn draws what detectors make of test images, stage by stage. It needs a backend.
+func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
+	ofBoxes := slices.DeleteFunc(results.Columns(), func(column string) bool { return !strings.HasSuffix(column, "/"+boxes) })
+	caption := fmt.Sprintf("Test images with their objects, the best proposals, both stages, and detections with a score above %g.", leastDrawn)
+	dataset := func(column string) string { return strings.TrimSuffix(column, "/"+boxes) }
+	encoders.DrawEach(results, from, all, "obj_det", "stages", caption, ofBoxes, dataset, func(row, column, title string) (figures.Figure, error) {
+		sheet, err := Stages(results, from.Backend, from.Data, from.Out, row, dataset(column), drawnImages)
+		sheet.Title = title
+		return sheet, err
+	})
 }

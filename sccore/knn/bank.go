@@ -20,7 +20,7 @@ import (
 // Bank is a set of features in which to search by cosine. It is not safe for concurrent use.
 //
 // A search compares in blocks: beyond the features themselves and their norms, it holds one block of queries, one of the bank and their similarities, 15
-// MB at 384 dimensions whatever the size of the bank, and 8 bytes for each neighbour of a block of queries. The engine multiplies; the rest is done on
+// MB at 384 dimensions whatever the size of the bank, and 24 bytes for each neighbour of a block of queries. The engine multiplies; the rest is done on
 // the host, where a similarity that is not among the nearest costs one comparison.
 type Bank struct {
 	features features
@@ -263,7 +263,7 @@ func (c candidate) similarity() float32 {
 	return math.Float32frombits(^bits)
 }
 
-// selection holds the k nearest of the candidates that it was offered, once they are sorted, and up to k others.
+// selection holds the k nearest of the candidates that it was offered, once they are sorted, and before up to twice as many others.
 type selection struct {
 	k          int
 	candidates []candidate
@@ -272,14 +272,16 @@ type selection struct {
 
 // offer takes the similarities of features with consecutive indices, higher than all before.
 func (s *selection) offer(similarities []float32, first int) {
+	threshold := s.threshold
 	for i, similarity := range similarities {
-		if similarity > s.threshold { // An equal one is farther, because its index is higher.
-			if s.candidates = append(s.candidates, newCandidate(similarity, first+i)); len(s.candidates) == 2*s.k {
+		if similarity > threshold { // An equal one is farther, because its index is higher.
+			if s.candidates = append(s.candidates, newCandidate(similarity, first+i)); len(s.candidates) == 3*s.k {
 				s.sort()
-				s.threshold = s.candidates[s.k-1].similarity()
+				threshold = s.candidates[s.k-1].similarity()
 			}
 		}
 	}
+	s.threshold = threshold
 }
 
 // sort orders the candidates, nearest first, and drops all but k.

@@ -109,9 +109,10 @@ func (f *FeatureExtractor) Close() {
 	}
 }
 
-// Extract yields the features of each image in turn, of each block that is asked for, in the order of [Outputs].Blocks. It holds one batch of images at a time, so
-// memory does not grow with their number. Images may have any size that is a whole number of patches. A graph is compiled once per size, and consecutive images of
-// one size share a batch. It ends with the first error, of images or its own. Features that are not finite are an error that names the image.
+// Extract yields the features of each image in turn, of each block that is asked for, in the order of [Outputs].Blocks. It holds one batch of images at a
+// time, so memory does not grow with their number. Images may have any size that is a whole number of patches. A graph is compiled once per size, and
+// consecutive images of one size share a batch. It ends with the first error, of images or its own. Features that are not finite are an error that names
+// the image.
 func (f *FeatureExtractor) Extract(images iter.Seq2[Image, error], outputs Outputs) iter.Seq2[[]Features, error] {
 	return func(yield func([]Features, error) bool) {
 		if err := outputs.Check(f.ViT); err != nil {

@@ -129,7 +129,8 @@ func (n Neighbours) Find(ctx context.Context, b compute.Backend, frozen *evaluat
 		if frozen == nil {
 			return nil, 0, fmt.Errorf("%s: there are no neighbours yet", n.Path)
 		}
-		for features, err := range frozen.Extract(evaluation.ImagesOf(n.Images, frozen.Preprocessing, n.Size, n.Images.Len(), frozen.Skipped), evaluation.Outputs{}) {
+		images := evaluation.ImagesOf(n.Images, frozen.Preprocessing, n.Size, n.Images.Len(), frozen.Skipped)
+		for features, err := range frozen.Extract(images, evaluation.Outputs{}) {
 			if err == nil {
 				err = ctx.Err()
 			}

@@ -35,10 +35,8 @@ const (
 	resultsFile = "results.json" // The detections in the test images, in a cell's folder.
 	testBatch   = 4              // Test images that are seen at once.
 	sceneSize   = 64             // Side of synthetic scenes in pixels.
-
-	// The kinds of detections, which end the names of the records' columns.
-	boxes = "boxes"
-	masks = "masks"
+	boxes       = "boxes"        // The kinds of detections, which end the names of the records' columns.
+	masks       = "masks"
 )
 
 // Study is the experiment.
@@ -212,7 +210,9 @@ func Training(profile study.Profile, dataset string, vit encoder.ViT, classes in
 }
 
 // test measures AP of boxes and of masks, each with COCO's other numbers, and writes the detections and the model.
-func test(t *finetune.DetectionTrainer, r *study.Run[Config, Data], config finetune.DetectionTraining, last finetune.DetectionStep) (numbers []study.Number, err error) {
+func test(
+	t *finetune.DetectionTrainer, r *study.Run[Config, Data], config finetune.DetectionTraining, last finetune.DetectionStep,
+) (numbers []study.Number, err error) {
 	r.Say("testing on %d images", r.Data.tested.Len())
 	inference := config.Inference()
 	tested, err := inference.Evaluate(r.Context, r.Data.tested, testBatch, t.Detect)

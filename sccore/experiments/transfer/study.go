@@ -70,7 +70,8 @@ var Study = encoders.Tuning[Config, Data, evaluation.SegmentationConfig, *traine
 	Amount:  func(c Config) (steps, batch int) { return c.steps(), c.Batch },
 	Training: func(c Config, vit encoder.ViT, d Data) (evaluation.SegmentationConfig, error) {
 		if c.CropSize%vit.PatchSize != 0 || c.TestSize%vit.PatchSize != 0 {
-			return evaluation.SegmentationConfig{}, fmt.Errorf("train %d and test %d are not both made of patches of %d, which %s sees", c.CropSize, c.TestSize, vit.PatchSize, vit.Name)
+			err := fmt.Errorf("train %d and test %d are not both made of patches of %d, which %s sees", c.CropSize, c.TestSize, vit.PatchSize, vit.Name)
+			return evaluation.SegmentationConfig{}, err
 		}
 		return c.training(vit, len(d.Train.Classes)), nil
 	},

@@ -217,7 +217,9 @@ func (s *layout) list(dir string, split Split) (folder string, pairs []pair, err
 		found = true
 		names := listed
 		if listed == nil {
-			names = namesIn(filepath.Join(folder, before), ending, s.Nested)
+			if names, err = namesIn(filepath.Join(folder, before), ending, s.Nested); err != nil {
+				return "", nil, fmt.Errorf("%s: %w", s.Name, err)
+			}
 		}
 		if sample {
 			names = shareOf(names, split)
@@ -237,7 +239,10 @@ func (s *layout) list(dir string, split Split) (folder string, pairs []pair, err
 }
 
 // namesIn lists the files with an ending in a folder, or in the folders in it, sorted and without the ending. Hidden files do not count.
-func namesIn(folder, ending string, nested bool) (names []string) {
+func namesIn(folder, ending string, nested bool) (names []string, err error) {
+	if _, err := os.ReadDir(folder); err != nil { // Glob is silent about a folder that cannot be read.
+		return nil, err
+	}
 	pattern := "*"
 	if nested {
 		pattern = "*/*"
@@ -248,7 +253,7 @@ func namesIn(folder, ending string, nested bool) (names []string) {
 			names = append(names, strings.TrimSuffix(file, ending))
 		}
 	}
-	return names
+	return names, nil
 }
 
 func (s *layout) read(p pair) (*SegmentedImage, error) {

@@ -136,9 +136,12 @@ func spairFiles(dir string, split Split) (folder, pairs string, files []string, 
 		return "", "", nil, err
 	}
 	name = filepath.Join("PairAnnotation", name)
-	folder, err = locate("SPair-71k", dir, []string{"SPair-71k", "."}, name)
+	if folder, err = locate("SPair-71k", dir, []string{"SPair-71k", "."}, name); err != nil {
+		return "", "", nil, err
+	}
 	pairs = filepath.Join(folder, name)
-	return folder, pairs, namesIn(pairs, ".json", false), err
+	files, err = namesIn(pairs, ".json", false)
+	return folder, pairs, files, err
 }
 
 func readPair(content []byte, folder, name string) (KeypointPair, error) {

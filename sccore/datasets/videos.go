@@ -67,7 +67,11 @@ func davisNames(root, list string) (set *Videos, names []string, err error) {
 		return &Videos{Name: "DAVIS-" + year + " " + list}, names, err
 	}
 	folder := filepath.Join(root, "JPEGImages", "480p")
-	for _, name := range namesIn(folder, "", false) {
+	all, err := namesIn(folder, "", false)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range all {
 		if info, err := os.Stat(filepath.Join(folder, name)); err == nil && info.IsDir() {
 			names = append(names, name)
 		}
@@ -86,7 +90,10 @@ func openDAVISVideo(root, name string, digest fileDigest) (v Video, release stri
 	var stems [2][]string
 	for i, file := range []func(stem string) string{frame, mask} {
 		folder, ending := filepath.Split(file(""))
-		if stems[i] = namesIn(folder, ending, false); len(stems[i]) == 0 {
+		if stems[i], err = namesIn(folder, ending, false); err != nil {
+			return v, "", err
+		}
+		if len(stems[i]) == 0 {
 			return v, "", fmt.Errorf("%s: contains no %s files", filepath.Clean(folder), ending)
 		}
 		for _, stem := range stems[i] {

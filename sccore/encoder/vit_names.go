@@ -229,8 +229,9 @@ func (v ViT) Weights() (all []Weight) {
 		add(v.Bias == QKVBias, block+"attn/qkv/bias", 3*dim)
 		add(v.Bias == QVBias, block+"attn/q_bias", dim)
 		add(v.Bias == QVBias, block+"attn/v_bias", dim)
-		both(v.QKNorm, block+"attn/q_norm", dim/v.NumHeads)
-		both(v.QKNorm, block+"attn/k_norm", dim/v.NumHeads)
+		head := dim / max(v.NumHeads, 1) // Weights of a transformer that has not been checked do not panic.
+		both(v.QKNorm, block+"attn/q_norm", head)
+		both(v.QKNorm, block+"attn/k_norm", head)
 		both(true, block+"attn/proj", dim, dim)
 		add(v.LayerScale, block+"ls1/gamma", dim)
 		filtered, control := v.filtered(i), v.Filter == ResidualBlock

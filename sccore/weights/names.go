@@ -280,7 +280,7 @@ func (n Naming) Fits(v encoder.ViT) error {
 	return nil
 }
 
-// NamingOf returns whose names the transformer in a file has, of which [ReadViT] reads the branch. Names that timm shares with the official code, as those of
+// NamingOf returns whose names the transformer has that [ReadViT] reads from a file without the name of a branch. Names that timm shares with the official code, as those of
 // DINO's first transformers, count as timm's.
 func NamingOf(path string, ignore ...string) (n Naming, err error) {
 	err = open(path, func(file *sources, facts modelFacts) error {

@@ -149,6 +149,9 @@ func (f *FeatureExtractor) Extract(images iter.Seq2[Image, error], outputs Outpu
 			if err == nil && (im.Height < 1 || im.Width < 1 || im.Height%f.ViT.PatchSize != 0 || im.Width%f.ViT.PatchSize != 0) {
 				err = fmt.Errorf("feature extractor %s: an image of %d×%d pixels is not a whole number of patches of %d", f.ViT.Name, im.Height, im.Width, f.ViT.PatchSize)
 			}
+			if err == nil && len(im.Pixels) != im.Height*im.Width*3 {
+				err = fmt.Errorf("feature extractor %s: %d values for an image of %d×%d pixels", f.ViT.Name, len(im.Pixels), im.Height, im.Width)
+			}
 			if err != nil {
 				if flush() {
 					yield(nil, err)

@@ -149,6 +149,7 @@ func TestFeatureExtractorRefuses(t *testing.T) {
 		part string
 	}{
 		{"size", newImage(make([]uint8, 16*18*3), 16, 18), nil, "16×18"},
+		{"values", evaluation.Image{Height: 16, Width: 16, Pixels: make([]float32, 5)}, nil, "5 values"},
 		{"source", evaluation.Image{}, broken, "broken.png"},
 	} {
 		images := func(yield func(evaluation.Image, error) bool) {

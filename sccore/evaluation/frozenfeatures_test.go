@@ -177,6 +177,15 @@ func TestEvaluateCountsEachPixelOnce(t *testing.T) {
 				t.Errorf("head %d: mIoU %g, accuracy %g, one by one %g, %g", head, got[head].MIoU, got[head].Accuracy, want.MIoU, want.Accuracy)
 			}
 		}
+		short := FrozenFeatures{Extractor: f.Extractor, Images: f.Images, TestSize: f.TestSize - 8}
+		for want, features := range map[string]iter.Seq2[Patches, error]{
+			"segmentation: 0 values are the features of image 5, want 1024":   f.Whole(t.Context(), which[:5]),
+			"segmentation: 576 values are the features of image 0, want 1024": short.Whole(t.Context(), which),
+		} {
+			if _, err := trainer.Evaluate(which, features); err == nil || err.Error() != want {
+				t.Errorf("error %v, want %s", err, want)
+			}
+		}
 		if got[0].Accuracy == got[1].Accuracy && got[0].MIoU == got[1].MIoU {
 			t.Error("two heads have the same result")
 		}

@@ -103,6 +103,12 @@ func TestLinearProbeBadInput(t *testing.T) {
 			return errorOf(good.Rank(b, tensors.FromFlatDataAndDimensions([]float32{}, 0, 2), nil, 2, queries, 1, 0))
 		},
 		"top 0 is below 1": func() error { return errorOf(good.Rank(b, bank, []int32{0, 1}, 2, queries, 0, 0)) },
+		"scores of query 1: entry 0 is NaN": func() error {
+			return errorOf(good.Rank(b, bank, []int32{0, 1}, 2, tensors.FromValue([][]float32{{1, 0}, {float32(math.NaN()), 0}}), 1, 0))
+		},
+		"scores of query 0: entry ": func() error {
+			return errorOf(good.Rank(b, bank, []int32{0, 1}, 2, tensors.FromValue([][]float32{{float32(math.Inf(1)), 0}}), 1, 0))
+		},
 		"linear probe: the loss is NaN at step 0": func() error {
 			return errorOf(good.Rank(b, tensors.FromValue([][]float32{{float32(math.NaN()), 0}, {0, 1}}), []int32{0, 1}, 2, queries, 1, 0))
 		},

@@ -363,9 +363,9 @@ func (t *SegmentationTrainer) Predict(
 		count, image := min(evaluateBlock, len(which)-done), grid*grid*t.config.Dim
 		block := make([]float32, evaluateBlock*image) // Filled up with zeros: another shape would compile again.
 		for i := range count {
-			patches, err, _ := next()
-			if err != nil {
-				return err
+			patches, err, _ := next() // Without values after the end.
+			if err != nil || len(patches.Features) != image {
+				return cmp.Or(err, fmt.Errorf("segmentation: %d values are the features of image %d, want %d", len(patches.Features), which[done+i], image))
 			}
 			copy(block[i*image:], patches.Features)
 		}

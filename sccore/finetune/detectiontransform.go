@@ -219,7 +219,7 @@ func (t DetectionTraining) Batches(ctx context.Context, images *datasets.ObjectI
 		}
 		order.groups[group] = append(order.groups[group], i)
 	}
-	return batches(ctx, t.Training, from, order.at, func(canvas datasets.Size, at Place) (made DetectionImage, err error) {
+	return batches(ctx, t.Training, images.Len(), from, order.at, func(canvas datasets.Size, at Place) (made DetectionImage, err error) {
 		picture, err := images.Read(at.Image)
 		if err != nil {
 			return made, err

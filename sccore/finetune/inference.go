@@ -81,9 +81,12 @@ type Logits struct {
 type Segment func(ctx context.Context, crops Canvases) (Logits, error)
 
 // InBatches returns a function that calls segment with this many crops at a time, for networks that are compiled for a fixed number. The last call is filled up
-// with black crops.
+// with black crops. It is an error if size is below 1.
 func InBatches(size int, segment Segment) Segment {
 	return func(ctx context.Context, crops Canvases) (all Logits, err error) {
+		if size < 1 {
+			return all, fmt.Errorf("batches of %d crops", size)
+		}
 		one := 3 * crops.Height * crops.Width
 		for first := 0; first < crops.Count; first += size {
 			count := min(size, crops.Count-first)

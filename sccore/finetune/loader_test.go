@@ -145,6 +145,31 @@ func TestBrokenFiles(t *testing.T) {
 	}
 }
 
+func TestBatchesOfNothing(t *testing.T) {
+	segmentation, detection := training(2, 1), tinyDetection()
+	none := datasets.NewObjectImages("none", "none", datasets.NewInstances("none.json", nil, nil, nil), nil)
+	wantError(t, only(t, segmentation.Batches(t.Context(), datasets.NewSegmentation("none", nil, "", 0, nil), 0, 0)), "no images to train on")
+	wantError(t, only(t, detection.Batches(t.Context(), none, 0, 0)), "no images to train on")
+	for _, parts := range []int{-1, 0, 3} {
+		segmentation.Parts, detection.Parts = parts, parts
+		want := fmt.Sprintf("parts %d is not between 1 and 2", parts)
+		wantError(t, only(t, segmentation.Batches(t.Context(), broken(nil), 0, 0)), want)
+		wantError(t, only(t, detection.Batches(t.Context(), upright(4, 32), 0, 0)), want)
+	}
+}
+
+// only returns the error that is all that a run yields.
+func only[I any](t *testing.T, batches iter.Seq2[*Batch[I], error]) (only error) {
+	t.Helper()
+	for batch, err := range batches {
+		if only != nil || batch != nil {
+			t.Fatalf("%v, %v after error %v", batch, err, only)
+		}
+		only = err
+	}
+	return only
+}
+
 func TestLoaderStops(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	count := 0

@@ -37,9 +37,13 @@ type Segmenter struct {
 	Halved bool `json:",omitzero"`
 }
 
-// decoder is the head, of a width.
+// decoder is the head, of a width. It panics if [settings.Check] refuses the head.
 func (s Segmenter) decoder(channels int, train bool) heads.Decoder {
-	return heads.Decoder{Classes: s.Classes, Channels: channels, NeckChannels: s.Channels, Dropout: 0.1, Train: train}
+	d := heads.Decoder{Classes: s.Classes, Channels: channels, NeckChannels: s.Channels, Dropout: 0.1, Train: train}
+	if err := settings.Check(d); err != nil {
+		panic(err)
+	}
+	return d
 }
 
 // auxiliary is the width of the auxiliary head of UPerNet, and fpn that of the head of the FPN.
@@ -164,10 +168,11 @@ func (t SegmentationTraining) loss(scope *model.Scope, inputs []*Node) (*Node, [
 }
 
 // Batches yields the parts of a run's batches from a number on, without end. The images are shuffled anew in each epoch, and images left over from the last
-// whole part of an epoch begin the next one. After an error it ends. The error is that of ctx, or one line that names a file.
+// whole part of an epoch begin the next one. After an error it ends. The error is that of ctx, or one line that names a file
+// or says that there are no images or no parts.
 func (t SegmentationTraining) Batches(ctx context.Context, images *datasets.Segmentation, seed uint64, from int) iter.Seq2[*Batch[SegmentationCrop], error] {
 	order := datasets.Order{Seed: seed}
-	return batches(ctx, t.Training, from, func(number int) (datasets.Size, []Place) {
+	return batches(ctx, t.Training, images.Len(), from, func(number int) (datasets.Size, []Place) {
 		places := make([]Place, t.part())
 		for i := range places {
 			places[i].Epoch, places[i].Image = order.At(number*t.part()+i, images.Len())

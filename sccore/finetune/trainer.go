@@ -8,6 +8,7 @@ package finetune
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -26,6 +27,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/optim"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -76,26 +78,30 @@ type Batch[I any] struct {
 type Place struct{ Image, Epoch int }
 
 // batches yields the parts of a run's batches from one on, without end. A part depends only on the images, the transform, the size of a part, the seed and
-// its number: a run resumes from the number alone. The images of all parts of a step are read at once. plan returns the images of a part and their canvas;
-// it is called for one part after the other. After an error it ends, which is that of ctx or read.
+// its number: a run resumes from the number alone. count is the number of images. The images of all parts of a step are read at once. plan returns the images
+// of a part and their canvas; it is called for one part after the other. After an error it ends. The error is that of ctx or read, or says that there are no
+// images or no parts.
 func batches[I any](
-	ctx context.Context, t Training, from int, plan func(number int) (datasets.Size, []Place), read func(canvas datasets.Size, at Place) (I, error),
+	ctx context.Context, t Training, count, from int, plan func(number int) (datasets.Size, []Place), read func(canvas datasets.Size, at Place) (I, error),
 ) iter.Seq2[*Batch[I], error] {
 	return func(yield func(*Batch[I], error) bool) {
-		for {
+		err := settings.Between("parts", t.Parts, 1, t.Batch)
+		if count < 1 {
+			err = errors.New("no images to train on")
+		}
+		for err == nil {
 			var group []*Batch[I]
 			for number := from; number == from || number%t.Parts != 0; number++ {
 				canvas, images := plan(number)
 				group = append(group, &Batch[I]{Step: number, Canvas: canvas, Images: images, Made: make([]I, len(images))})
 			}
-			err := datasets.EachImage(ctx, len(group)*t.part(), 0, func(i int) (err error) {
+			err = datasets.EachImage(ctx, len(group)*t.part(), 0, func(i int) (err error) {
 				batch, place := group[i/t.part()], i%t.part()
 				batch.Made[place], err = read(batch.Canvas, batch.Images[place])
 				return err
 			})
 			if err != nil {
-				yield(nil, err)
-				return
+				break
 			}
 			for _, batch := range group {
 				if !yield(batch, nil) {
@@ -104,6 +110,7 @@ func batches[I any](
 			}
 			from += len(group)
 		}
+		yield(nil, err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -115,6 +116,11 @@ func testLearnsAndResumes(t *testing.T, b compute.Backend, config SegmentationTr
 	if again != last {
 		t.Errorf("after resuming, the last step is %+v, and was %+v", again, last)
 	}
+}
+
+func TestSegmenterChecksItsHead(t *testing.T) {
+	s := Segmenter{Classes: 3, Channels: 1}
+	wantError(t, exceptions.TryCatch[error](func() { s.decoder(s.fpn(), false) }), "channels 0")
 }
 
 // TestPositionsAreResizedOnceAndLevelsHalved trains on positions that were stored for another grid, with the pyramid of small patches.

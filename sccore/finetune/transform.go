@@ -381,7 +381,7 @@ func nearest(from, to int) []int {
 // Normalize returns crops as an encoder takes them. Colours are scaled to [0, 1], less the mean and divided by the deviation of red, green and blue. Beyond the
 // image they are 0, the mean colour: padding comes after normalization.
 //
-//   - pixels: [n, height, width, 3] in uint8, as in [SegmentationBatch].
+//   - pixels: [n, height, width, 3] in uint8, as in [SegmentationCrop].
 //   - sizes: [n, 2] in int32, the height and width of the image in the top left corner of each crop.
 //
 // It returns [n, height, width, 3] in float32.

@@ -198,13 +198,14 @@ func (p Pyramid) Levels(scope *model.Scope, blocks []*Node, rows, columns int, t
 }
 
 // Decoder is a segmentation head of mmsegmentation on the levels of a [Pyramid]. Its methods map the levels, [rows, columns, batch, features] with the
-// finest first, to logits, [rows, columns, batch, Classes]. Resizing is bilinear, with align_corners=False.
+// finest first, to logits, [rows, columns, batch, Classes]. Resizing is bilinear, with align_corners=False, but for
+// the neck, which takes the nearest.
 //
 // Variables live under scope, with the names of mmsegmentation and "/" for ".", and have the dtype of the levels.
 type Decoder struct {
 	Classes      int     `range:"[2,255]"`
 	Channels     int     `range:"[1,)"`  // Channels of each layer, but for the neck.
-	NeckChannels int     `range:"[0,)"`  // Channels of the neck of a semantic FPN.
+	NeckChannels int     `range:"[0,)"`  // Channels of the neck of a semantic FPN, which needs at least 1.
 	Dropout      float64 `range:"[0,1)"` // Probability that a channel is dropped before the classifier, in training; 0.1 in the recipes.
 	Train        bool    // Batch normalisation uses the statistics of the whole batch and moves the running ones, and channels are dropped.
 }

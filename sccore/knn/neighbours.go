@@ -275,7 +275,7 @@ func CheckLabelled(classifier string, bank *tensors.Tensor, labels []int32, clas
 }
 
 // RankBlocks passes the queries to score in blocks of 256, the last one padded with zeros, and ranks the classes by the scores that come back, [256,
-// classes].
+// classes]. It is an error if the score of a query is not finite.
 func RankBlocks(queries *tensors.Tensor, top int, score func(block *tensors.Tensor) (*tensors.Tensor, error)) (ranked [][]int32, err error) {
 	n, dim := queries.Shape().Dimensions[0], queries.Shape().Dimensions[1]
 	rows := tensors.MustCopyFlatData[float32](queries)
@@ -291,7 +291,11 @@ func RankBlocks(queries *tensors.Tensor, top int, score func(block *tensors.Tens
 		flat := tensors.MustCopyFlatData[float32](scores)
 		scores.FinalizeAll()
 		for i := range count {
-			ranked = append(ranked, highestClasses(flat[i*classes:(i+1)*classes], top))
+			one := flat[i*classes : (i+1)*classes]
+			if err := safetensors.CheckFinite(one); err != nil {
+				return nil, fmt.Errorf("scores of query %d: %w", begin+i, err)
+			}
+			ranked = append(ranked, highestClasses(one, top))
 		}
 	}
 	return ranked, nil

@@ -96,11 +96,25 @@ func TestEvaluateJFBounds(t *testing.T) {
 }
 
 func TestEvaluateJFBadInput(t *testing.T) {
-	two := [][]uint8{make([]uint8, 6), make([]uint8, 6)}
-	if _, err := metrics.EvaluateJF(two, two, 2, 3, 1); err == nil || !strings.Contains(err.Error(), "2 frames") {
-		t.Errorf("error %v of two frames", err)
+	masks := func(n, size int) (out [][]uint8) {
+		for range n {
+			out = append(out, make([]uint8, size))
+		}
+		return out
+	}
+	for want, err := range map[string]error{
+		"4 predicted masks for 5":         second(metrics.EvaluateJF(masks(5, 6), masks(4, 6), 2, 3, 1)),
+		"2 frames":                        second(metrics.EvaluateJF(masks(2, 6), masks(2, 6), 2, 3, 1)),
+		"0 objects":                       second(metrics.EvaluateJF(masks(3, 6), masks(3, 6), 2, 3, 0)),
+		"frame 0: masks of 6 and 8 pixel": second(metrics.EvaluateJF(masks(3, 6), masks(3, 8), 2, 3, 1)),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
 	}
 }
+
+func second[T any](_ T, err error) error { return err }
 
 func ExampleEvaluateJF() {
 	// A square of 2×2 in a frame of 4×4, predicted one column too far to the right in the frame that counts.

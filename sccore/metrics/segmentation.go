@@ -192,8 +192,18 @@ type JFMeasure struct {
 // each object from 1 to objects. As in the semi-supervised task of the DAVIS code, the first frame, which is given, and the last do not count; a
 // video needs at least three frames. An object that is in neither mask of a frame scores 1 there.
 func EvaluateJF(truth, predicted [][]uint8, height, width, objects int) ([]JF, error) {
-	if len(truth) < 3 {
+	switch {
+	case len(truth) != len(predicted):
+		return nil, fmt.Errorf("J&F: %d predicted masks for %d true ones", len(predicted), len(truth))
+	case len(truth) < 3:
 		return nil, fmt.Errorf("J&F: %d frames, want at least 3: the first and the last do not count", len(truth))
+	case objects < 1 || objects > 254:
+		return nil, fmt.Errorf("J&F: %d objects, want 1 to 254", objects)
+	}
+	for i := range truth {
+		if len(truth[i]) != height*width || len(predicted[i]) != height*width {
+			return nil, fmt.Errorf("J&F: frame %d: masks of %d and %d pixels are not %d×%d", i, len(truth[i]), len(predicted[i]), width, height)
+		}
 	}
 	var out []JF
 	for object := 1; object <= objects; object++ {

@@ -55,7 +55,7 @@ var panopticFiles sync.Map
 
 // parsePanoptic reads the segments in COCO's panoptic format.
 func parsePanoptic(r io.Reader, name string) (panoptic, error) {
-	_, masks, _, err := readPanoptic(r, name)
+	_, masks, _, err := readPanoptic(r, name, false)
 	if err != nil {
 		return nil, err
 	}
@@ -81,12 +81,15 @@ type panopticMask struct {
 	} `json:"segments_info"`
 }
 
-// readPanoptic reads a panoptic file: its images and categories of things, its annotated images, and which other categories it has.
-func readPanoptic(r io.Reader, name string) (in *Instances, masks []panopticMask, stuff map[int64]bool, err error) {
+// readPanoptic reads a panoptic file: its annotated images and, if objects are wanted, its images and categories of things, and which other categories it has.
+func readPanoptic(r io.Reader, name string, objects bool) (in *Instances, masks []panopticMask, stuff map[int64]bool, err error) {
 	in, stuff = newInstances(name), map[int64]bool{}
 	p := instanceParser{in: in, json: jsonstream.New(r)}
 	there := false
 	err = p.json.Object(func(key string) error {
+		if !objects && key != "annotations" {
+			return p.json.Skip()
+		}
 		switch key {
 		case "images":
 			return p.json.Array(p.image)
@@ -158,7 +161,7 @@ func openPanopticInstances(path string) (*Instances, error) {
 		return nil, err
 	}
 	defer file.Close()
-	in, masks, stuff, err := readPanoptic(file, path)
+	in, masks, stuff, err := readPanoptic(file, path, true)
 	switch {
 	case err != nil:
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -136,40 +137,46 @@ func partOf(name string, split Split, train, test string) (string, error) {
 }
 
 // readList reads the names in a split's list, one a line. A line may also hold the paths of an image and its mask, as /JPEGImages/NAME.jpg
-// /SegmentationClass/NAME.png, which have one name.
-func readList(list string) (names []string, err error) {
-	text, err := os.ReadFile(list)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", list, reason(err))
+// /SegmentationClass/NAME.png, which have one name. Names of videos may have spaces.
+func readList(list string, videos bool) ([]string, error) {
+	one, many := "an image, nor the paths of an image and its mask", "images"
+	if videos {
+		one, many = "a folder", "videos"
 	}
-	for line := range strings.Lines(strings.TrimPrefix(string(text), "\ufeff")) {
-		name, fields := "", strings.Fields(line)
-		switch len(fields) {
-		case 0:
-			continue
-		case 1:
-			name = fields[0]
-		case 2:
-			stem := func(file string) string { return strings.TrimSuffix(path.Base(file), path.Ext(file)) }
-			image, mask := stem(fields[0]), stem(fields[1])
-			if image == mask && image != fields[0] && mask != fields[1] {
-				name = image
+	return loadPath(list, func(text []byte) (names []string, err error) {
+		for i, line := range strings.Split(strings.TrimPrefix(string(text), "\ufeff"), "\n") {
+			line = strings.TrimSpace(line)
+			name, fields := line, strings.Fields(line)
+			switch {
+			case line == "":
+				continue
+			case !videos && len(fields) > 1:
+				stem := func(file string) string { return strings.TrimSuffix(path.Base(file), path.Ext(file)) }
+				name = stem(fields[0])
+				if len(fields) > 2 || name != stem(fields[1]) || slices.Contains(fields, name) {
+					name = ""
+				}
 			}
+			if !isName(name) {
+				return nil, fmt.Errorf("line %d: %.80q is not the name of %s", i+1, line, one)
+			}
+			names = append(names, name)
 		}
-		if !isName(name) {
-			return nil, fmt.Errorf("%s: %.80q is not the name of an image, nor the paths of an image and its mask", list, strings.TrimSpace(line))
+		if len(names) == 0 {
+			return nil, errors.New("lists no " + many)
 		}
-		names = append(names, name)
-	}
-	if len(names) == 0 {
-		return nil, fmt.Errorf("%s: lists no images", list)
-	}
-	return names, nil
+		return names, nil
+	})
 }
 
 // isName says that a text from a file is the name of a file, and leads nowhere else.
 func isName(text string) bool {
 	return text != "" && filepath.Base(text) == text && text != "." && text != ".."
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 func exists(path string) bool {

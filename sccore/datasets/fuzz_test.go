@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -66,7 +67,10 @@ func FuzzList(f *testing.F) {
 		if err := os.WriteFile(path, list, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		names, err := readList(path)
+		if videos, err := readList(path, true); (err == nil) != (len(videos) > 0) || slices.ContainsFunc(videos, func(name string) bool { return !isName(name) }) {
+			t.Errorf("videos %q, %v", videos, err)
+		}
+		names, err := readList(path, false)
 		if err != nil {
 			if strings.ContainsAny(err.Error(), "\n\r") || !strings.HasPrefix(err.Error(), path) {
 				t.Errorf("%q is not one line that names the file", err)

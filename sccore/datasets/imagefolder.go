@@ -30,7 +30,7 @@ type ImageFolder struct {
 
 	dir   string // Absolute.
 	tree  fs.FS
-	files []string // Sorted.
+	files []string // In the order of the walk; identities depend on it.
 	cache *Cache   // Nil for none.
 
 	digest fileDigest // Of all files.

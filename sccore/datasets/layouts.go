@@ -3,7 +3,6 @@ package datasets
 import (
 	_ "embed"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -34,13 +33,13 @@ type layout struct {
 	Official  map[Split]int
 	Folders   []string // Below the data folder. The dataset is in the first one in which all that it holds is there.
 	Holds     []string
-	OneOf     []string         // A split has one of these.
+	OneOf     []string         // A split has one of these folders of masks, in the order of Masks. The masks of the first one count.
 	Parts     map[Split]string // A sample without their folders is split in half, and so is one that lists its images in all.txt.
 	Nested    bool             // Images are in folders below the split's folder.
-	Images    []string         // Paths of images.
+	Images    []string         // Paths of images. The first folder that is there counts.
 	Lists     map[Split][]string
 	Unlisted  bool       // Of the lists of the images' names the first one that is there counts. All files count without lists, or if this is true and none is there.
-	Masks     []maskKind // Of a mask the first one that is there counts.
+	Masks     []maskKind // Of a mask the first one that is there counts if OneOf does not choose.
 	IDs       []numbers  `yaml:"ids"` // In masks: of each class, or in one list, of which each is a class.
 	Void      numbers    // In masks: what is ignored.
 	Classes   []string
@@ -188,13 +187,18 @@ func (s *layout) list(dir string, split Split) (folder string, pairs []pair, err
 		return "", nil, err
 	}
 	there := func(path string) bool { return exists(filepath.Join(folder, path)) }
-	if s.OneOf != nil && !slices.ContainsFunc(inPart(s.OneOf), there) {
-		return "", nil, missingf("no %s %s in %s: want one of %s", s.Name, split, folder, strings.Join(inPart(s.OneOf), ", "))
+	kinds := s.Masks
+	if s.OneOf != nil {
+		first := slices.IndexFunc(inPart(s.OneOf), there)
+		if first < 0 {
+			return "", nil, missingf("no %s %s in %s: want one of %s", s.Name, split, folder, strings.Join(inPart(s.OneOf), ", "))
+		}
+		kinds = kinds[first : first+1]
 	}
 	var listed []string // Nil for all files.
 	lists := inPart(s.Lists[split])
 	if i := slices.IndexFunc(lists, there); s.Lists != nil && i >= 0 {
-		if listed, err = readList(filepath.Join(folder, lists[i])); err != nil {
+		if listed, err = readList(filepath.Join(folder, lists[i]), false); err != nil {
 			return "", nil, err
 		}
 		if path.Base(lists[i]) == "all.txt" {
@@ -203,7 +207,7 @@ func (s *layout) list(dir string, split Split) (folder string, pairs []pair, err
 	} else if s.Lists != nil && !s.Unlisted {
 		return "", nil, missingf("%s has no %s images: %s does not exist", s.Name, split, filepath.Join(folder, lists[0]))
 	}
-	found := false
+	found := "" // The folder of the images.
 	for _, image := range s.Images {
 		above, _, _ := strings.Cut(image, "PART")
 		sample := s.Lists == nil && !s.Nested && !there(above+s.Parts[Train]) && !there(above+s.Parts[Test])
@@ -211,10 +215,10 @@ func (s *layout) list(dir string, split Split) (folder string, pairs []pair, err
 			part = ""
 		}
 		before, ending, _ := strings.Cut(strings.ReplaceAll(image, "PART", part), "NAME")
-		if !there(before) {
+		if !there(before) || found != "" && found != before {
 			continue
 		}
-		found = true
+		found = before
 		names := listed
 		if listed == nil {
 			if names, err = namesIn(filepath.Join(folder, before), ending, s.Nested); err != nil {
@@ -228,11 +232,11 @@ func (s *layout) list(dir string, split Split) (folder string, pairs []pair, err
 			full := func(pattern string) string {
 				return filepath.Join(folder, strings.NewReplacer("PART", part, "NAME", name).Replace(pattern))
 			}
-			kind := max(slices.IndexFunc(s.Masks, func(kind maskKind) bool { return exists(full(kind.Path)) }), 0)
-			pairs = append(pairs, pair{full(image), full(s.Masks[kind].Path), s.Masks[kind]})
+			kind := kinds[max(slices.IndexFunc(kinds, func(kind maskKind) bool { return exists(full(kind.Path)) }), 0)]
+			pairs = append(pairs, pair{full(image), full(kind.Path), kind})
 		}
 	}
-	if !found {
+	if found == "" {
 		return "", nil, missingf("%s has no %s images: %s does not exist", s.Name, split, filepath.Join(folder, path.Dir(inPart(s.Images)[0])))
 	}
 	return folder, pairs, nil
@@ -240,20 +244,22 @@ func (s *layout) list(dir string, split Split) (folder string, pairs []pair, err
 
 // namesIn lists the files with an ending in a folder, or in the folders in it, sorted and without the ending. Hidden files do not count.
 func namesIn(folder, ending string, nested bool) (names []string, err error) {
-	if _, err := os.ReadDir(folder); err != nil { // Glob is silent about a folder that cannot be read.
-		return nil, err
-	}
-	pattern := "*"
-	if nested {
-		pattern = "*/*"
-	}
-	found, _ := fs.Glob(os.DirFS(folder), pattern+ending) // The pattern is well formed.
-	for _, file := range found {
-		if !strings.HasPrefix(path.Base(file), ".") {
-			names = append(names, strings.TrimSuffix(file, ending))
+	entries, err := os.ReadDir(folder)
+	for _, entry := range entries {
+		name, ends := strings.CutSuffix(entry.Name(), ending)
+		if below := filepath.Join(folder, entry.Name()); nested && isFolder(below) {
+			inner, err := namesIn(below, ending, false)
+			if err != nil {
+				return nil, err
+			}
+			for _, name := range inner {
+				names = append(names, path.Join(entry.Name(), name))
+			}
+		} else if !nested && ends && !strings.HasPrefix(entry.Name(), ".") {
+			names = append(names, name)
 		}
 	}
-	return names, nil
+	return names, err
 }
 
 func (s *layout) read(p pair) (*SegmentedImage, error) {
@@ -292,8 +298,9 @@ func locate(dataset, dir string, folders []string, holds ...string) (string, err
 	return "", missingf("no %s in %s: %s does not exist", dataset, dir, filepath.Join(folders[0], holds[0]))
 }
 
-// shareOf splits a sample that has no official splits: even positions are for training, odd ones for testing.
-func shareOf(names []string, split Split) (share []string) {
+// shareOf splits a sample that has no official splits: even positions are for training, odd ones for testing. An empty share is not nil.
+func shareOf(names []string, split Split) []string {
+	share := []string{}
 	for i, name := range names {
 		if (i%2 == 0) == (split == Train) {
 			share = append(share, name)

@@ -192,6 +192,40 @@ func TestLoaderCheckNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
+// TestFirstErrorInTheOrderOfImages: image 3 fails after image 5 if several are read at once, and its error counts.
+func TestFirstErrorInTheOrderOfImages(t *testing.T) {
+	for _, workers := range []int{1, 2, 7} {
+		failed := make(chan bool)
+		err := EachImage(t.Context(), 9, workers, func(i int) error {
+			switch {
+			case i == 5:
+				defer close(failed)
+				return errors.New("image 5")
+			case i == 3 && workers > 1:
+				<-failed
+				fallthrough
+			case i == 3:
+				return errors.New("image 3")
+			}
+			return nil
+		})
+		if err == nil || err.Error() != "image 3" {
+			t.Errorf("%d workers: error %v", workers, err)
+		}
+		for _, last := range InTurn(t.Context(), 9, workers, func(i int) (int, error) {
+			if i == 3 || i == 5 {
+				return 0, fmt.Errorf("image %d", i)
+			}
+			return i, nil
+		}) {
+			err = last
+		}
+		if err == nil || err.Error() != "image 3" {
+			t.Errorf("blocks of %d: error %v", workers, err)
+		}
+	}
+}
+
 // panicking is a source whose images cannot be read without a panic.
 type panicking struct{}
 

@@ -39,7 +39,7 @@ func VOCObjects(dir string) (name string, images []BoxedImage, err error) {
 		return "", nil, err
 	}
 	list := filepath.Join(folder, filepath.FromSlash(trainval))
-	names, err := readList(list)
+	names, err := readList(list, false)
 	if err != nil {
 		return "", nil, err
 	}

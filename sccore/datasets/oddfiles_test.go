@@ -203,7 +203,7 @@ func TestListsOfOtherTools(t *testing.T) {
 		if err := os.WriteFile(path, []byte(list), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		names, err := readList(path)
+		names, err := readList(path, false)
 		if got := strings.Join(names, " "); got != want && (err == nil || want != "error") {
 			t.Errorf("%q: %q, %v", list, got, err)
 		}

@@ -53,6 +53,10 @@ func TestSegmentationReadsEachLayout(t *testing.T) {
 			"VOCdevkit/VOC2012/SegmentationClass/2007_1.png": maskPNG(t, true, 1, 1), "VOCdevkit/VOC2012/SegmentationClassAug/2007_1.png": maskPNG(t, false, 20, 255),
 			"VOCdevkit/VOC2012/ImageSets/Segmentation/trainaug.txt": []byte("2007_1\n"), "VOCdevkit/VOC2012/ImageSets/Segmentation/train.txt": []byte("2007_2\n"),
 		}, [2]uint8{20, Ignore}},
+		"VOC with a mask of the second kind": {voc.open, Train, map[string][]byte{
+			"VOC2012/JPEGImages/2007_1.jpg": jpeg, "VOC2012/SegmentationClass/2007_1.png": maskPNG(t, true, 1, 2), "VOC2012/SegmentationClassAug/2007_2.png": nil,
+			"VOC2012/ImageSets/Segmentation/train.txt": []byte("2007_1"),
+		}, [2]uint8{1, 2}},
 		"VOC val": {voc.open, Test, map[string][]byte{
 			"VOC2012/JPEGImages/2007_1.jpg": jpeg, "VOC2012/SegmentationClass/2007_1.png": maskPNG(t, true, 255, 15),
 			"VOC2012/SegmentationClassAug/2007_1.png": maskPNG(t, false, 1, 1), "VOC2012/ImageSets/Segmentation/val.txt": []byte("2007_1"),
@@ -81,6 +85,13 @@ func TestSegmentationReadsEachLayout(t *testing.T) {
 		"COCO-Stuff": {cocoStuff.open, Test, map[string][]byte{
 			"coco/val2017/1.jpg": jpeg, "coco/stuffthingmaps/val2017/1.png": maskPNG(t, false, 0, 255), "coco/semantic_masks/val2017/1.png": maskPNG(t, false, 2, 2),
 		}, [2]uint8{9, Ignore}},
+		"COCO in two folders": {cocoStuff.open, Test, map[string][]byte{
+			"coco/val2017/1.jpg": jpeg, "coco/images/val2017/1.jpg": jpeg, "coco/semantic_masks/val2017/1.png": maskPNG(t, false, 2, 2),
+		}, [2]uint8{11, 11}},
+		"COCO panoptic, wrong images and categories": {cocoStuff.open, Train, map[string][]byte{
+			"coco/train2017/1.jpg": jpeg, "coco/annotations/panoptic_train2017/1.png": segmentPNG(t, 70000, 3),
+			"coco/annotations/panoptic_train2017.json": []byte(strings.ReplaceAll(panopticJSON, `{"id": 1}`, "false")),
+		}, [2]uint8{7, 22}},
 		"COCO panoptic": {cocoStuff.open, Train, map[string][]byte{
 			"coco/images/train2017/1.jpg": jpeg, "coco/annotations/panoptic_train2017/1.png": segmentPNG(t, 70000, 3), "coco/annotations/panoptic_train2017.json": []byte(panopticJSON),
 		}, [2]uint8{7, 22}},
@@ -141,7 +152,8 @@ func TestSegmentationSaysWhatIsWrong(t *testing.T) {
 		"nothing":            {voc.open, nil, "no PASCAL VOC in DIR: VOC2012/JPEGImages does not exist", true},
 		"no list":            {voc.open, good(map[string][]byte{list: nil, "VOC2012/ImageSets/Segmentation/train.txt": []byte("a")}), "PASCAL VOC has no test images: DIR/" + list + " does not exist", true},
 		"empty list":         {voc.open, good(map[string][]byte{list: []byte("\n")}), "DIR/" + list + ": lists no images", false},
-		"foreign list":       {voc.open, good(map[string][]byte{list: []byte("../a")}), `DIR/` + list + `: "../a" is not the name of an image`, false},
+		"foreign list":       {voc.open, good(map[string][]byte{list: []byte("../a")}), `DIR/` + list + `: line 1: "../a" is not the name of an image`, false},
+		"list of one":        {voc.open, good(map[string][]byte{list: nil, filepath.Dir(list) + "/all.txt": []byte("a")}), "PASCAL VOC: no test images in DIR/VOC2012", false},
 		"no mask":            {voc.open, good(map[string][]byte{mask: nil}), "PASCAL VOC: DIR/" + mask + ": no such file or directory", false},
 		"no image":           {voc.open, good(map[string][]byte{image: nil, "VOC2012/JPEGImages/b.jpg": jpeg}), "PASCAL VOC: DIR/" + image + ": no such file or directory", false},
 		"unknown id":         {voc.open, good(map[string][]byte{mask: maskPNG(t, true, 0, 21)}), "DIR/" + mask + ": pixel (1, 0) has id 21, which the dataset does not have", false},
@@ -165,6 +177,10 @@ func TestSegmentationSaysWhatIsWrong(t *testing.T) {
 			"CamVid: DIR/testannot/a.png: no such file or directory", false},
 		"no CamVid":          {camVid.open, map[string][]byte{"camvid/train/a.jpg": jpeg}, "no CamVid in DIR: CamVid/test does not exist", true},
 		"COCO without masks": {cocoStuff.open, map[string][]byte{"coco/val2017/1.jpg": jpeg}, "no COCOStuff-27 test in DIR/coco: want one of stuffthingmaps/val2017, ", true},
+		"COCO without a mask of the first kind": {cocoStuff.open, map[string][]byte{"coco/val2017/1.jpg": jpeg, "coco/stuffthingmaps/val2017/2.png": {},
+			"coco/annotations/panoptic_val2017/1.png": segmentPNG(t, 0, 0)}, "COCOStuff-27: DIR/coco/stuffthingmaps/val2017/1.png: no such file or directory", false},
+		"COCO without a mask of the last kind": {cocoStuff.open, map[string][]byte{"coco/val2017/1.jpg": jpeg, "coco/semantic_masks/val2017/2.png": {}},
+			"COCOStuff-27: DIR/coco/semantic_masks/val2017/1.png: no such file or directory", false},
 		"COCO category": {cocoStuff.open, map[string][]byte{"coco/val2017/1.jpg": jpeg, "coco/semantic_masks/val2017/1.png": maskPNG(t, false, 201, 0)},
 			"pixel (0, 0) has id 201, which", false},
 		"segment":         {cocoStuff.open, panoptic(segmentPNG(t, 3, 4), panopticJSON), "panoptic_val2017/1.png: pixel (1, 0) has id 4, which", false},
@@ -186,6 +202,32 @@ func TestSegmentationSaysWhatIsWrong(t *testing.T) {
 		} else if (Status{Err: err}).Missing() != c.missing {
 			t.Errorf("%s: missing is not %v", name, c.missing)
 		}
+	}
+}
+
+// TestBothEndingsCount: images of CamVid with either ending lie in one folder.
+func TestBothEndingsCount(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string][]byte{"test/a.jpg": nil, "test/b.png": nil, "testannot/a.png": nil, "testannot/b.png": nil})
+	if s, err := camVid.open(dir, Test); err != nil || s.Len() != 2 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// TestUnreadableCity: a folder of images that cannot be read is an error, and not left out.
+func TestUnreadableCity(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("the superuser reads every folder")
+	}
+	dir := t.TempDir()
+	write(t, dir, map[string][]byte{"leftImg8bit/val/c/a_leftImg8bit.png": nil, "gtFine/val/c/a_gtFine_labelIds.png": nil, "leftImg8bit/val/d/x": nil})
+	closed := filepath.Join(dir, "leftImg8bit/val/d")
+	if err := os.Chmod(closed, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(closed, 0o700)
+	if _, err := cityscapes.open(dir, Test); err == nil || !strings.Contains(err.Error(), closed) || (Status{Err: err}).Missing() {
+		t.Errorf("error %v, want one that names %s", err, closed)
 	}
 }
 

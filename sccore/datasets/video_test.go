@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -103,6 +104,15 @@ func TestDAVISTakesTheSplitsList(t *testing.T) {
 	if err != nil || again.Identity != set.Identity {
 		t.Errorf("the same files are %q and %q, %v", set.Identity, again.Identity, err)
 	}
+	for _, folder := range []string{"JPEGImages/480p/", "Annotations/480p/"} {
+		if err := os.Rename(filepath.Join(dir, "DAVIS", folder+"swan"), filepath.Join(dir, "DAVIS", folder+"black swan")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeDAVIS(t, dir, "ImageSets/2017/val.txt", []byte("black swan\n"))
+	if set, err := DAVIS(dir, Test); err != nil || len(set.All) != 1 || set.All[0].Name != "black swan" {
+		t.Errorf("a name with a space: %+v, %v", set, err)
+	}
 }
 
 func TestDAVISSaysWhatIsWrong(t *testing.T) {
@@ -120,8 +130,12 @@ func TestDAVISSaysWhatIsWrong(t *testing.T) {
 			os.RemoveAll(dir + "/DAVIS/JPEGImages/480p")
 			os.Mkdir(dir+"/DAVIS/JPEGImages/480p", 0o755)
 		},
-		`val.txt: "../dogs"`:      func(dir string) { writeDAVIS(t, dir, "ImageSets/2017/val.txt", []byte("dogs\n../dogs")) },
-		"lists no images":         func(dir string) { writeDAVIS(t, dir, "ImageSets/2017/val.txt", []byte("\n")) },
+		`val.txt: line 2: "../dogs" is not the name of a folder`: func(dir string) { writeDAVIS(t, dir, "ImageSets/2017/val.txt", []byte("dogs\n../dogs")) },
+		"lists no videos": func(dir string) { writeDAVIS(t, dir, "ImageSets/2017/val.txt", []byte("\n")) },
+		"val.txt: is not a regular file": func(dir string) {
+			os.MkdirAll(dir+"/DAVIS/ImageSets/2017", 0o755)
+			syscall.Mkfifo(dir+"/DAVIS/ImageSets/2017/val.txt", 0o644)
+		},
 		"has 5×4 pixels":          func(dir string) { writeDAVIS(t, dir, "Annotations/480p/swan/00002.png", blank(5, 4)) },
 		"00002.png: is not a PNG": func(dir string) { writeDAVIS(t, dir, "Annotations/480p/swan/00002.png", []byte("no mask")) },
 		"with a palette": func(dir string) {

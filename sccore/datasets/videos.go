@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	"os"
 	"path/filepath"
 	"slices"
 )
@@ -58,7 +57,7 @@ func davisNames(root, list string) (set *Videos, names []string, err error) {
 		if !exists(file) {
 			continue
 		}
-		names, err := readList(file)
+		names, err := readList(file, true)
 		for i, name := range names {
 			if slices.Contains(names[:i], name) {
 				return nil, nil, fmt.Errorf("%s: %s is listed twice", file, name)
@@ -72,7 +71,7 @@ func davisNames(root, list string) (set *Videos, names []string, err error) {
 		return nil, nil, err
 	}
 	for _, name := range all {
-		if info, err := os.Stat(filepath.Join(folder, name)); err == nil && info.IsDir() {
+		if isFolder(filepath.Join(folder, name)) {
 			names = append(names, name)
 		}
 	}

@@ -336,5 +336,6 @@ func (b TargetBranch) Project(engine compute.Backend, tokens []float32, seed uin
 			return nil, err
 		}
 	}
-	return projected, program.Call([]any{rows}, func(out []*tensors.Tensor) { projected = tensors.MustCopyFlatData[float32](out[0]) })
+	err = program.Call([]any{rows}, func(out []*tensors.Tensor) { projected = tensors.MustCopyFlatData[float32](out[0]) })
+	return projected, err
 }

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -41,15 +41,21 @@ func endChildren() {
 	}
 }
 
-// children are the processes that the threads of this one have started or adopted.
+// children are the processes whose parent is this one.
 func children() (pids []int) {
-	files, _ := filepath.Glob("/proc/self/task/*/children") // Its only error is of the pattern.
+	files, _ := filepath.Glob("/proc/[0-9]*/stat") // Its only error is of the pattern.
 	for _, file := range files {
-		content, _ := os.ReadFile(file) // A thread may have ended.
-		for _, field := range strings.Fields(string(content)) {
-			if pid, err := strconv.Atoi(field); err == nil {
-				pids = append(pids, pid)
-			}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			continue // It has ended.
+		}
+		// The name of the program, in parentheses, may hold anything. Its state and its parent follow.
+		fields := bytes.Fields(content[bytes.LastIndexByte(content, ')')+1:])
+		if len(fields) < 2 || string(fields[1]) != strconv.Itoa(os.Getpid()) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+			pids = append(pids, pid)
 		}
 	}
 	return pids

@@ -163,8 +163,7 @@ func cellError(message, stderr string) string {
 // cleanNotebook returns an executed notebook to commit. It removes what would differ on another machine or in the next run: execution times, versions, and the
 // path of the checkout.
 func cleanNotebook(content []byte, root string) ([]byte, error) {
-	quoted := strings.Trim(string(must.M1(json.Marshal(root))), `"`)
-	decoder := json.NewDecoder(strings.NewReader(strings.NewReplacer(quoted+"/", "", quoted, ".").Replace(string(content))))
+	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.UseNumber()
 	var notebook map[string]any
 	if err := decoder.Decode(&notebook); err != nil {
@@ -178,7 +177,10 @@ func cleanNotebook(content []byte, root string) ([]byte, error) {
 		cell, _ := cell.(map[string]any)
 		metadata, _ := cell["metadata"].(map[string]any)
 		delete(metadata, "execution")
-		smallPictures(cell["outputs"])
+		if outputs, ok := cell["outputs"]; ok { // Only code cells have outputs.
+			cell["outputs"] = withoutPath(outputs, root)
+			smallPictures(cell["outputs"])
+		}
 	}
 	notebook["metadata"] = map[string]any{
 		"kernelspec":    map[string]any{"name": "gonb", "display_name": "Go (gonb)", "language": "go"},
@@ -190,6 +192,16 @@ func cleanNotebook(content []byte, root string) ([]byte, error) {
 	encoder.SetIndent("", " ") // Like Jupyter, with sorted keys.
 	err := encoder.Encode(notebook)
 	return out.Bytes(), err
+}
+
+// withoutPath makes every path below the checkout in the texts of a JSON value relative to it.
+func withoutPath(value any, root string) (relative any) {
+	text := must.M1(json.Marshal(value))
+	quoted := strings.Trim(string(must.M1(json.Marshal(root))), `"`)
+	decoder := json.NewDecoder(strings.NewReader(strings.NewReplacer(quoted+"/", "", quoted, ".").Replace(string(text))))
+	decoder.UseNumber()
+	must.M(decoder.Decode(&relative))
+	return relative
 }
 
 // Types of the pictures in a notebook's outputs.

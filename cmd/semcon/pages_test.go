@@ -218,8 +218,8 @@ func TestDocsExcerptsAreOfTheirFiles(t *testing.T) {
 	excerpts := 0
 	for _, p := range pagesByPath(t) {
 		for _, block := range p.Blocks {
-			name, ok := strings.CutPrefix(strings.TrimSpace(block[0]), "// ")
-			if !ok || !strings.HasSuffix(name, ".go") {
+			name := strings.TrimLeft(strings.TrimSpace(block[0]), "/# ")
+			if ending := filepath.Ext(name); ending != ".go" && ending != ".yaml" || strings.Contains(name, " ") {
 				continue
 			}
 			excerpts++

@@ -255,7 +255,7 @@ func (t *reportTarget) write(ctx context.Context, o report.Options) {
 	if t.browser == "" {
 		must.M(report.Write(t.to, o))
 	} else {
-		work := must.M1(os.MkdirTemp("", "semcon-report"))
+		work := must.M1(filepath.Abs(must.M1(os.MkdirTemp("", "semcon-report")))) // The browser needs whole paths.
 		defer os.RemoveAll(work)
 		page := filepath.Join(work, "report.html")
 		must.M(report.Write(page, o))

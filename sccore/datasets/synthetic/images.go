@@ -3,7 +3,7 @@
 // arguments always give the same bytes. All sets are named "synthetic", so that nobody mistakes them for real data.
 //
 // [Images] shows single objects of eight classes. [Scenes], [Objects] and [Videos] share six other classes, each with two
-// parts. Add a kind of data as a file of its own, built from the scenes and objects in object.go.
+// parts. Add a kind of data as a file of its own, built from the scenes and objects in scenes.go.
 package synthetic
 
 import (

@@ -262,7 +262,8 @@ func (c Dense) open(o study.Options, identity string) (all []recipe.Measure, err
 			return nil, err
 		}
 	}
-	return all, open("davis", "DAVIS J&F", c.Video)
+	err = open("davis", "DAVIS J&F", c.Video)
+	return all, err
 }
 
 // denseMeasure records the first number of an evaluation of dense features.

@@ -79,7 +79,7 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 	if err != nil || len(found) != 1 {
 		t.Fatalf("encoders %v, %v", found, err)
 	}
-	if v, err := encoders.Identify(found[0], ""); err != nil || v.Prototypes != 4 || v.BlocksAfterFilter != 1 {
+	if v, err := encoders.Identify(found[0]); err != nil || v.Prototypes != 4 || v.BlocksAfterFilter != 1 {
 		t.Errorf("line 8 left %+v, %v", v, err)
 	}
 

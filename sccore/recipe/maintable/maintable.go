@@ -179,9 +179,10 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 		}
 		d.measured = append(d.measured, measured{identity, m})
 	}
-	if config.Dense != (Dense{}) {
-		d.dense, err = config.Dense.open(o, d.Identity())
+	if config.Dense == (Dense{}) {
+		return d, nil
 	}
+	d.dense, err = config.Dense.open(o, d.Identity())
 	return d, err
 }
 

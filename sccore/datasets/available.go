@@ -44,7 +44,7 @@ func Available(dir string, keys ...string) (out []Status) {
 			out = append(out, s)
 		}
 	}
-	for _, c := range table.CIFAR {
+	for _, c := range table().CIFAR {
 		add(c.Key, c.Name, c.Official, "images", func(s *Status) (err error) {
 			s.Folder, _, s.Count, err = c.find(dir, s.Split)
 			folder, split := s.Folder, s.Split
@@ -76,7 +76,7 @@ func Available(dir string, keys ...string) (out []Status) {
 		}
 		return err
 	})
-	for _, d := range table.Segmentation {
+	for _, d := range table().Segmentation {
 		add(d.Key, d.Name, d.Official, "images", func(s *Status) error {
 			images, err := d.open(dir, s.Split)
 			if err == nil {

@@ -37,11 +37,11 @@ type cifar struct {
 // Batches may be short or missing as long as one exists; [Images.Identity] says which were read and how many images they hold. The error for
 // a missing dataset is an [fs.ErrNotExist]. Other errors name the file and, if there is one, the record: a file that does not hold whole
 // records, or a label out of range.
-func CIFAR10(dir string, split Split) (*Images, error) { return table.CIFAR[0].read(dir, split) }
+func CIFAR10(dir string, split Split) (*Images, error) { return table().CIFAR[0].read(dir, split) }
 
 // CIFAR100 reads a split of CIFAR-100 (Krizhevsky 2009) in its official binary version, with the 100 fine labels. dir is the folder
 // cifar-100-binary or a data folder that holds it, directly or below cifar100. Otherwise it works as [CIFAR10] does.
-func CIFAR100(dir string, split Split) (*Images, error) { return table.CIFAR[1].read(dir, split) }
+func CIFAR100(dir string, split Split) (*Images, error) { return table().CIFAR[1].read(dir, split) }
 
 func (c *cifar) read(dir string, split Split) (*Images, error) {
 	folder, files, total, err := c.find(dir, split)

@@ -38,7 +38,7 @@ func TestColours(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
-	for _, s := range table.Segmentation {
+	for _, s := range table().Segmentation {
 		if len(s.Colours) != len(s.Classes) {
 			t.Errorf("%s: %d colours of %d classes", s.Name, len(s.Colours), len(s.Classes))
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v2"
 )
@@ -16,16 +17,19 @@ import (
 //go:embed table.yaml
 var embedded []byte
 
-// table has the official layouts of labelled images and of masks.
-var table = func() (t struct {
+// layouts are the official layouts of labelled images and of masks.
+type layouts struct {
 	CIFAR        []*cifar
 	Segmentation []*layout
-}) {
-	if err := yaml.UnmarshalStrict(embedded, &t); err != nil {
+}
+
+// table reads them when something first asks for a dataset, since most processes open none.
+var table = sync.OnceValue(func() (all layouts) {
+	if err := yaml.UnmarshalStrict(embedded, &all); err != nil {
 		panic(err)
 	}
-	return t
-}()
+	return all
+})
 
 // layout says how a dataset stores its images and masks. In paths, PART is the dataset's word for the split, and NAME the name of an image.
 type layout struct {
@@ -116,7 +120,7 @@ type pair struct {
 
 // SegmentationKeys lists the names that [OpenSegmentation] knows.
 func SegmentationKeys() (keys []string) {
-	for _, d := range table.Segmentation {
+	for _, d := range table().Segmentation {
 		keys = append(keys, d.Key)
 	}
 	slices.Sort(keys)
@@ -139,7 +143,7 @@ func VOC(dir string, split Split) (*Segmentation, error) {
 
 // layoutOf returns the layout of a dataset; nil for an unknown one.
 func layoutOf(key string) *layout {
-	for _, d := range table.Segmentation {
+	for _, d := range table().Segmentation {
 		if d.Key == key {
 			return d
 		}

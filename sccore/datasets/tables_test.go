@@ -1,7 +1,7 @@
 package datasets
 
 var (
-	cifar10, cifar100                          = table.CIFAR[0], table.CIFAR[1]
+	cifar10, cifar100                          = table().CIFAR[0], table().CIFAR[1]
 	voc, ade20k, cityscapes, camVid, cocoStuff = layoutOf("voc2012"), layoutOf("ade20k"), layoutOf("cityscapes"), layoutOf("camvid"), layoutOf("coco")
 )
 

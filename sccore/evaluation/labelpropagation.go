@@ -25,7 +25,7 @@ import (
 // "Zero-shot Transfer Learning on Video Object Segmentation"). Each patch of a frame takes the labels of the patches most similar to it, by cosine s
 // and weighted by exp(s/Temperature), among those near its place in the first frame and in the preceding frames. Nothing is trained.
 type LabelPropagation struct {
-	ShortSide      int     `json:"short" range:"[1,2048]"`         // The frames' shorter side in pixels, 480; the other side keeps the aspect ratio, rounded down to a multiple of 64.
+	ShortSide      int     `json:"short" range:"[1,2048]"`         // The frames' shorter side in pixels, 480; the other side keeps the aspect ratio, rounded down to a multiple of 64, or of patches that 64 is not made of.
 	PreviousFrames int     `json:"previous" range:"[0,64]"`        // Preceding frames to look at besides the first, 7.
 	K              int     `json:"k" range:"[1,256]"`              // Patches that give their labels, 5; all patches that tie with the last one are included.
 	Radius         int     `json:"radius" range:"[0,2^16]"`        // Largest distance to them in rows and columns of patches, 12.
@@ -43,9 +43,13 @@ func (p LabelPropagation) fits(rows, columns int) error {
 	return settings.Fit(settings.MaxDeviceBytes, what, rows, columns, rows, columns, p.PreviousFrames+1, 4)
 }
 
-// size is the size that frames are resized to.
-func (p LabelPropagation) size(of datasets.Size) datasets.Size {
-	longer := func(long, short int) int { return p.ShortSide * long / short / 64 * 64 }
+// size is the size that frames are resized to, for patches of patch pixels a side.
+func (p LabelPropagation) size(of datasets.Size, patch int) datasets.Size {
+	multiple := 64
+	if multiple%patch != 0 {
+		multiple = patch
+	}
+	longer := func(long, short int) int { return p.ShortSide * long / short / multiple * multiple }
 	if of.Height > of.Width {
 		return datasets.Size{Height: longer(of.Height, of.Width), Width: p.ShortSide}
 	}
@@ -205,13 +209,13 @@ type Tracker struct {
 // NewTracker returns a tracker. Its encoder, patches, maps images, [1, height, width, 3] and standardised (see [encoder.Standardize]), to features of
 // patches of patch pixels a side, [1, height/patch, width/patch, dim], with the variables of the store.
 func (p LabelPropagation) NewTracker(b compute.Backend, store *model.Store, patch int, patches func(scope *model.Scope, images *Node) *Node) (*Tracker, error) {
-	if patch < 1 || p.ShortSide%patch != 0 || 64%patch != 0 {
-		return nil, fmt.Errorf("propagation: frames of %d pixels by a multiple of 64 are not a whole number of patches of %d", p.ShortSide, patch)
+	if patch < 1 || p.ShortSide%patch != 0 {
+		return nil, fmt.Errorf("propagation.short: frames of %d pixels are not a whole number of patches of %d", p.ShortSide, patch)
 	}
 	t := &Tracker{settings: p, patch: patch}
 	var err error
 	t.encode, err = model.NewExec(b, store, func(scope *model.Scope, frame *Node) *Node {
-		size := p.size(datasets.Size{Height: frame.Shape().Dim(0), Width: frame.Shape().Dim(1)})
+		size := p.size(datasets.Size{Height: frame.Shape().Dim(0), Width: frame.Shape().Dim(1)}, patch)
 		x := InsertAxes(DivScalar(ConvertDType(frame, dtypes.Float32), 255), 0)
 		features := patches(scope, encoder.Standardize(layers.ResizeBilinear(x, size.Height, size.Width)))
 		features.AssertDims(1, size.Height/patch, size.Width/patch, -1)
@@ -262,7 +266,7 @@ func (l trackedFrame) free() {
 }
 
 func (t *Tracker) track(ctx context.Context, v datasets.Video) ([][]uint8, error) {
-	size := t.settings.size(v.Size)
+	size := t.settings.size(v.Size, t.patch)
 	if size.Height < t.patch || size.Width < t.patch {
 		return nil, fmt.Errorf("frames of %d×%d pixels become %d×%d: too narrow", v.Width, v.Height, size.Width, size.Height)
 	}
@@ -328,7 +332,7 @@ func (t *Tracker) features(v datasets.Video, i int) (*tensors.Tensor, error) {
 
 // labelMap is a mask at the resolution of patches, one channel per label.
 func (t *Tracker) labelMap(mask []uint8, of datasets.Size, channels int) *tensors.Tensor {
-	size := t.settings.size(of)
+	size := t.settings.size(of, t.patch)
 	grid := datasets.Size{Height: size.Height / t.patch, Width: size.Width / t.patch}
 	labels := make([]float32, grid.Height*grid.Width*channels)
 	for p, label := range nearest(mask, of, grid) {

@@ -36,12 +36,12 @@ var Study = encoders.Experiment[Config]{
 		Labels:     []string{"noise_rate"},
 		Data:       "COCOStuff-27 or PASCAL VOC, or synthetic scenes without --data; encoders from pretrain's runs, or --set weights.dino-s16=FILE",
 		Cost: map[study.Profile]string{
-			study.Smoke: "seconds", study.Quick: "seconds per row on 2 cores", study.Full: "2,000 images of 448 pixels per row: minutes on a GPU",
+			study.Smoke: "seconds", study.Quick: "seconds per row on 2 cores", study.Real: "a minute per row on 2 cores", study.Full: "2,000 images of 448 pixels per row: minutes on a GPU",
 		},
 	},
 	Grid: encoders.Grid[Config]{Table: "main", Config: encoders.Profiles(map[study.Profile]Config{
 		study.Smoke: profile(evaluation.PatchSample{Images: 24, PerImage: 8, Size: 32}), study.Quick: profile(evaluation.PatchSample{Images: 256, PerImage: 16, Size: 64}),
-		study.Full: profile(evaluation.PatchSample{Images: 2000, PerImage: 8, Size: 448}),
+		study.Real: profile(evaluation.PatchSample{Images: 512, PerImage: 16, Size: 112}), study.Full: profile(evaluation.PatchSample{Images: 2000, PerImage: 8, Size: 448}),
 	})},
 	Sources:    encoders.Sources[evaluation.Data]{Needed: "COCO or PASCAL VOC", None: "none of COCO and PASCAL VOC is", Names: []string{"coco", "voc2012"}},
 	Evaluation: func(c Config) evaluation.Evaluation { return c.NoiseRate },

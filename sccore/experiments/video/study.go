@@ -33,6 +33,7 @@ var Study = encoders.Experiment[Config]{
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",
 			study.Quick: "a minute per row on 2 cores; --set weights.dino-s16=FILE adds a row",
+			study.Real:  "two minutes per row on 2 cores",
 			study.Full:  "2000 frames per row: half an hour on 2 cores for ViT-S/16",
 		},
 	},
@@ -79,6 +80,8 @@ func profileConfig(profile study.Profile, dataset string) Config {
 	case profile == study.Full:
 	case dataset == davis && profile == study.Quick:
 		c.Propagation.ShortSide, c.Shares = 240, 5
+	case profile == study.Real:
+		c.Propagation.ShortSide = 224
 	case dataset == davis:
 		c.Propagation.ShortSide, c.Videos, c.Frames = 64, 2, 4
 	case profile == study.Quick:

@@ -146,7 +146,7 @@ func (e Experiment[C]) run(r *study.Run[C, evaluation.Data]) error {
 // embeds [Config].
 type Grid[C comparable] struct {
 	Table    string                // The paper's table whose rows --set weights.ROW=FILE can name.
-	Seeds    map[study.Profile]int // Number of seeds, if it is not 3, or 5 in the quick profile.
+	Seeds    map[study.Profile]int // Number of seeds, if it is not 3, or 5 in the profiles quick and real.
 	Variants []string              // What each encoder is evaluated with: the part of a cell's name after the row. Optional.
 	// Shares is the number of shares that real images are cut into, of which each seed has its own. Optional.
 	Shares func(config C) int
@@ -157,7 +157,7 @@ type Grid[C comparable] struct {
 // Cells implements Cells of a [study.Spec].
 func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], err error) {
 	seeds := 3
-	if o.Profile == study.Quick {
+	if o.Profile == study.Quick || o.Profile == study.Real {
 		seeds = 5
 	}
 	if count, ok := g.Seeds[o.Profile]; ok {
@@ -281,8 +281,8 @@ func (s Sources[D]) Datasets(o study.Options) (names, missing []string, err erro
 	switch {
 	case o.Data != "":
 		names, missing, err = s.Present(o.Data)
-	case o.Profile == study.Full:
-		err = fmt.Errorf("the full profile needs --data DIR with %s", s.Needed)
+	case o.Profile == study.Full, o.Profile == study.Real:
+		err = fmt.Errorf("the %s profile needs --data DIR with %s", o.Profile, s.Needed)
 	default:
 		names = []string{Synthetic}
 	}

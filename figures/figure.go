@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/janpfeifer/must"
 	xfont "golang.org/x/image/font"
 	"golang.org/x/image/font/sfnt"
@@ -39,13 +40,9 @@ type sheet struct {
 
 // Render draws a figure as SVG and as PNG of the same size. The same figure gives the same bytes.
 func Render(figure Figure) (svg, png []byte, err error) {
-	s, err := figure.sheet()
-	if err != nil {
-		return nil, nil, err
-	}
-	if svg, err = s.svg(); err != nil {
-		return nil, nil, err
-	}
+	defer try.Handle(&err)
+	s := try.E1(figure.sheet())
+	svg = try.E1(s.svg())
 	png, err = s.png()
 	return svg, png, err
 }

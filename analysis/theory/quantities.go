@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/dsnet/try"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -120,20 +121,12 @@ func (f *Features) groupMeans(m mat.Symmetric) []float64 {
 const classThreshold, viewThreshold = 0.5, 0.9
 
 // Quantities computes the theorem's quantities of an encoder's features by name, and the tail curves. Quantities without a finite value are omitted.
-func (f *Features) Quantities(thresholds int) (map[string]float64, TailCurves, error) {
-	comparison, err := f.Compare(thresholds)
-	if err != nil {
-		return nil, TailCurves{}, err
-	}
+func (f *Features) Quantities(thresholds int) (_ map[string]float64, _ TailCurves, err error) {
+	defer try.Handle(&err)
+	comparison := try.E1(f.Compare(thresholds))
 	curves, moments, printed, repaired, repairedAt := comparison.Curves, comparison.Moments, comparison.Printed, comparison.Repaired, comparison.RepairedAt
-	rank, err := f.EffectiveRank()
-	if err != nil {
-		return nil, curves, err
-	}
-	tails, err := f.TailCurves([]float64{classThreshold, viewThreshold})
-	if err != nil {
-		return nil, curves, err
-	}
+	rank := try.E1(f.EffectiveRank())
+	tails := try.E1(f.TailCurves([]float64{classThreshold, viewThreshold}))
 
 	// Lemma sum_delta at α = 1/(4r²), the largest that the appendix admits, in the reading that fits OP1 (c = 1/(2α)).
 	fails, sum, target := 0.0, 0.0, f.DeltaTarget()

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,38 +38,34 @@ type featureCall struct {
 	batch   int
 }
 
-// tensor is one of the tensors that are written: its name, and its values of an image.
-type tensor struct {
-	name string
-	of   func(blocks []evaluation.Features) []float32
-}
-
-// tensors are what is written, block by block, "class" before "patches".
-func (c featureCall) tensors() (all []tensor) {
-	blocks := []string{""}
-	if len(c.outputs.Blocks) > 0 {
-		blocks = nil
-	}
-	for _, block := range c.outputs.Blocks {
-		blocks = append(blocks, fmt.Sprintf("layer%d.", block))
-	}
-	for i, block := range blocks {
+// names are the names of the tensors that are written, block by block, "class" before "patches".
+func (c featureCall) names() (names []string) {
+	for i := range max(len(c.outputs.Blocks), 1) {
+		block := ""
+		if len(c.outputs.Blocks) > 0 {
+			block = fmt.Sprintf("layer%d.", c.outputs.Blocks[i])
+		}
 		if c.class {
-			all = append(all, tensor{block + "class", func(blocks []evaluation.Features) []float32 { return blocks[i].Class }})
+			names = append(names, block+"class")
 		}
 		if c.outputs.Patches {
-			all = append(all, tensor{block + "patches", func(blocks []evaluation.Features) []float32 { return blocks[i].Patches }})
+			names = append(names, block+"patches")
+		}
+	}
+	return names
+}
+
+// values are the values of an image in the order of names.
+func (c featureCall) values(blocks []evaluation.Features) (all [][]float32) {
+	for _, block := range blocks {
+		if c.class {
+			all = append(all, block.Class)
+		}
+		if c.outputs.Patches {
+			all = append(all, block.Patches)
 		}
 	}
 	return all
-}
-
-// names are the names of the tensors.
-func (c featureCall) names() (names []string) {
-	for _, t := range c.tensors() {
-		names = append(names, t.name)
-	}
-	return names
 }
 
 func featuresVerb() *cobra.Command {
@@ -204,21 +199,19 @@ func preprocessingFlags(c *cobra.Command) func(*vitFile) {
 
 // extract computes the features that are still missing, a batch of images of one size at a time. It ends the verb with an error.
 func (c featureCall) extract(ctx context.Context, frozen *evaluation.FeatureExtractor, images imageList, store *evaluation.FeatureStore) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	bar := progress.New(os.Stderr, "features", len(images.names))
+	bar, first := progress.New(os.Stderr, "features", len(images.names)), store.Done()
 	defer bar.Close()
-	if store.Done() > 0 {
-		bar.Resumed(store.Done())
+	if first > 0 {
+		bar.Resumed(first)
 	}
 	bar.Phase(progress.Compiling)
 	var batch []evaluation.Image
-	b := evaluation.StoredBatch{Done: store.Done()}
+	b := evaluation.StoredBatch{Done: first}
 	flush := func() {
 		values := make([][]byte, len(store.Tensors))
 		for _, blocks := range must.M1(frozen.ExtractAll(batch, c.outputs)) {
-			for i, t := range c.tensors() {
-				values[i] = must.M1(binary.Append(values[i], binary.LittleEndian, t.of(blocks)))
+			for i, one := range c.values(blocks) {
+				values[i] = must.M1(binary.Append(values[i], binary.LittleEndian, one))
 			}
 			b.Grid = [2]int{blocks[0].Rows, blocks[0].Columns}
 		}
@@ -227,10 +220,12 @@ func (c featureCall) extract(ctx context.Context, frozen *evaluation.FeatureExtr
 		bar.Phase("")
 		bar.Set(b.Done, "")
 	}
-	for next := range images.ahead(ctx, b.Done) {
-		one := <-next
-		must.M(ctx.Err())
-		if one.err != nil {
+	read := func(i int) (one imageRead, _ error) {
+		one.err = panics.Catch(func() (err error) { one.image, err = images.read(first + i); return err })
+		return one, nil
+	}
+	for one, err := range datasets.InTurn(ctx, len(images.names)-first, c.batch, read) {
+		if must.M(err); one.err != nil {
 			b.Done, b.Skipped = b.Done+1, append(b.Skipped, one.err.Error())
 			continue
 		}
@@ -356,26 +351,4 @@ func digestOf(path string) (string, error) {
 type imageRead struct {
 	image evaluation.Image
 	err   error
-}
-
-// ahead reads the images from a number on in parallel, a few before they are taken. What is sent for each is received in order.
-func (l imageList) ahead(ctx context.Context, first int) <-chan chan imageRead {
-	ahead := make(chan chan imageRead, runtime.GOMAXPROCS(0))
-	go func() {
-		defer close(ahead)
-		for i := first; i < len(l.names); i++ {
-			one := make(chan imageRead, 1)
-			select {
-			case ahead <- one:
-			case <-ctx.Done():
-				return
-			}
-			go func() {
-				var read imageRead
-				read.err = panics.Catch(func() (err error) { read.image, err = l.read(i); return err })
-				one <- read
-			}()
-		}
-	}()
-	return ahead
 }

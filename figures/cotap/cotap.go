@@ -12,6 +12,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -141,7 +142,8 @@ const (
 // the sum ends at the definition of CoTAP with γ = 1. Right, how hard a step of gradient descent moves a pair, by the place that the student gives it: the mean
 // in each tenth of the ranking, over the mean size of all, for the third of the pairs that the teacher holds most alike and for the other thirds. The errors
 // are as for [losses.AP].
-func Ranking(p, q []float64) (figures.CurvesRow, error) {
+func Ranking(p, q []float64) (_ figures.CurvesRow, err error) {
+	defer try.Handle(&err)
 	if len(p) < 10 {
 		return nil, errors.New("a ranking of fewer than ten pairs")
 	}
@@ -149,20 +151,11 @@ func Ranking(p, q []float64) (figures.CurvesRow, error) {
 	low, high := slices.Min(q), slices.Max(q)
 	for i := range thresholds {
 		t := low + (high-low)*float64(i)/thresholds
-		loss, err := losses.AP(p, q, t)
-		if err != nil {
-			return nil, err
-		}
+		loss := try.E1(losses.AP(p, q, t))
 		figures.AddPoint(&byThreshold, "AP loss", t, loss)
 	}
-	_, gradient, err := losses.DefaultCoTAP().Evaluate(p, q)
-	if err != nil {
-		return nil, err
-	}
-	summed, err := summed(p, q)
-	if err != nil {
-		return nil, err
-	}
+	_, gradient := try.E2(losses.DefaultCoTAP().Evaluate(p, q))
+	summed := try.E1(summed(p, q))
 	return figures.CurvesRow{
 		{Title: "AP loss under each threshold", X: "threshold t", Y: "AP loss", Series: byThreshold},
 		{Title: "summed over thresholds", X: "up to threshold t", Y: "sum / pairs", Series: []figures.Series{summed}},

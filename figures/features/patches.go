@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -29,20 +30,12 @@ type PatchEmbedding struct {
 
 // Draw returns two figures of the same points: dots in the colours of classes, and pictures of patches. The title says the perplexity and the divergence.
 func (e PatchEmbedding) Draw(ctx context.Context, frozen *evaluation.FeatureExtractor, set *datasets.Segmentation) (dots, pictures figures.Embedding, err error) {
-	drawn, err := e.Sample.Draw(ctx, frozen, set, e.Seed)
-	if err != nil {
-		return dots, pictures, err
-	}
+	defer try.Handle(&err)
+	drawn := try.E1(e.Sample.Draw(ctx, frozen, set, e.Seed))
 	features := mat.NewDense(len(drawn.Patches), drawn.Dim, slices.Concat(wide(drawn.Features, drawn.Dim)...))
 	perplexity := min(e.Perplexity, float64((len(drawn.Patches)-1)/3)) // More has no meaning: see [tsne.Affinities].
-	affinities, err := tsne.Affinities(features, perplexity)
-	if err != nil {
-		return dots, pictures, err
-	}
-	points, divergence, err := tsne.Options{Steps: 1000, Seed: e.Seed}.Embed(ctx, affinities)
-	if err != nil {
-		return dots, pictures, err
-	}
+	affinities := try.E1(tsne.Affinities(features, perplexity))
+	points, divergence := try.E2(tsne.Options{Steps: 1000, Seed: e.Seed}.Embed(ctx, affinities))
 	dots = figures.Embedding{
 		Title:   fmt.Sprintf("%d patches of %s by t-SNE, perplexity %g, KL divergence %.2f", len(points), set.Name, perplexity, divergence),
 		Classes: set.Classes,
@@ -54,10 +47,7 @@ func (e PatchEmbedding) Draw(ctx context.Context, frozen *evaluation.FeatureExtr
 	last, shown := -1, (*image.RGBA)(nil)
 	for _, p := range drawn.Patches {
 		if p.Image != last { // Patches come image by image.
-			a, err := set.Read(p.Image)
-			if err != nil {
-				return dots, pictures, err
-			}
+			a := try.E1(set.Read(p.Image))
 			last, shown = p.Image, a.Image()
 		}
 		pictures.Pictures = append(pictures.Pictures, expanded(shown, p, drawn.Grid))
@@ -128,14 +118,12 @@ func (m SparseMatches) match(
 
 // OfClass draws pairs of images that show a class, as in the paper (Fig. vis_corr_pos): the classes with at least two images in turn, and of each the
 // images with most of it. Patches of no object, class 0, are left out if the first class is the background. Lines agree if both patches have one class.
-func (m SparseMatches) OfClass(ctx context.Context, frozen *evaluation.FeatureExtractor, set *datasets.Segmentation) (figures.Matches, error) {
+func (m SparseMatches) OfClass(ctx context.Context, frozen *evaluation.FeatureExtractor, set *datasets.Segmentation) (_ figures.Matches, err error) {
+	defer try.Handle(&err)
 	sheet := figures.Matches{
 		Title: fmt.Sprintf("Mutual nearest patches of images of a class, %s", set.Name), Kinds: []string{"both patches have one class", "they have two"},
 	}
-	drawn, err := evaluation.PatchSample{Size: m.Size}.Draw(ctx, frozen, set, 0)
-	if err != nil {
-		return sheet, err
-	}
+	drawn := try.E1(evaluation.PatchSample{Size: m.Size}.Draw(ctx, frozen, set, 0))
 	first := 0
 	if set.Classes[0] == "background" {
 		first = 1
@@ -160,10 +148,7 @@ func (m SparseMatches) OfClass(ctx context.Context, frozen *evaluation.FeatureEx
 			if counts[class][b] == 0 {
 				continue
 			}
-			pair, err := m.pairOfImages(set, drawn, [2]int{a, b}, [2][]int{byImage[a], byImage[b]})
-			if err != nil {
-				return sheet, err
-			}
+			pair := try.E1(m.pairOfImages(set, drawn, [2]int{a, b}, [2][]int{byImage[a], byImage[b]}))
 			pair.Label = set.Classes[class]
 			sheet.Pairs = append(sheet.Pairs, pair)
 		}
@@ -195,26 +180,18 @@ func (m SparseMatches) pairOfImages(set *datasets.Segmentation, drawn evaluation
 }
 
 // OfViews draws pairs of global views of images, as in the paper (Fig. vis_corr). Lines agree if the patches lie less than a patch apart in the image.
-func (m SparseMatches) OfViews(b compute.Backend, frozen *evaluation.FeatureExtractor, images *datasets.Images, crops views.MultiCrop, seed uint64) (figures.Matches, error) {
+func (m SparseMatches) OfViews(b compute.Backend, frozen *evaluation.FeatureExtractor, images *datasets.Images, crops views.MultiCrop, seed uint64) (_ figures.Matches, err error) {
+	defer try.Handle(&err)
 	sheet := figures.Matches{
 		Title: fmt.Sprintf("Mutual nearest patches of two views, %s", images.Name), Kinds: []string{"one place of the image", "two places"},
 	}
 	crops.Locals, crops.GlobalCropSize = 0, m.Size
-	cutter, err := newViewCutter(b, m.Size)
-	if err != nil {
-		return sheet, err
-	}
+	cutter := try.E1(newViewCutter(b, m.Size))
 	defer cutter.Finalize()
 	for i := range min(m.Pairs, images.Len()) {
 		params, _ := crops.Draw(seed, 0, []int32{int32(i)}, []datasets.Size{{Height: images.Height, Width: images.Width}})
-		both, err := cutter.cut(images.At(i), images.Height, images.Width, params)
-		if err != nil {
-			return sheet, err
-		}
-		pair, err := m.pairOfViews(frozen, both)
-		if err != nil {
-			return sheet, err
-		}
+		both := try.E1(cutter.cut(images.At(i), images.Height, images.Width, params))
+		pair := try.E1(m.pairOfViews(frozen, both))
 		sheet.Pairs = append(sheet.Pairs, pair)
 	}
 	return sheet, nil
@@ -296,23 +273,18 @@ type NamedRecipe struct {
 }
 
 // ViewPairs draws one image and pairs of its views, a row per recipe, as training sees them in the first epochs of the given seed.
-func ViewPairs(b compute.Backend, images *datasets.Images, index, pairs int, seed uint64, recipes []NamedRecipe) (figures.ImageGrid, error) {
+func ViewPairs(b compute.Backend, images *datasets.Images, index, pairs int, seed uint64, recipes []NamedRecipe) (_ figures.ImageGrid, err error) {
+	defer try.Handle(&err)
 	sheet := figures.ImageGrid{ColumnLabels: []string{"image"}}
 	for pair := range pairs {
 		sheet.ColumnLabels = append(sheet.ColumnLabels, fmt.Sprintf("pair %d", pair+1), "")
 	}
-	cutter, err := newViewCutter(b, images.Height)
-	if err != nil {
-		return sheet, err
-	}
+	cutter := try.E1(newViewCutter(b, images.Height))
 	defer cutter.Finalize()
 	for _, r := range recipes {
 		line := []image.Image{images.Image(index)}
 		for epoch := range pairs {
-			pair, err := cutter.cut(images.At(index), images.Height, images.Width, r.Recipe.Draw(seed, epoch, []int32{int32(index)}, 2, images.Height, images.Width))
-			if err != nil {
-				return sheet, err
-			}
+			pair := try.E1(cutter.cut(images.At(index), images.Height, images.Width, r.Recipe.Draw(seed, epoch, []int32{int32(index)}, 2, images.Height, images.Width)))
 			for v := range 2 {
 				line = append(line, figures.NewImage(pair.view(v), images.Height, images.Width))
 			}
@@ -323,29 +295,21 @@ func ViewPairs(b compute.Backend, images *datasets.Images, index, pairs int, see
 }
 
 // Views draws each scene with boxes for its two global views, and the two views with their overlap.
-func (w *Viewer) Views(seed uint64) (figures.ImageGrid, error) {
+func (w *Viewer) Views(seed uint64) (_ figures.ImageGrid, err error) {
+	defer try.Handle(&err)
 	m, side := w.config.Views, w.config.ImageSize
 	m.Locals = 0
 	sheet := figures.ImageGrid{
 		Title:        "Two global views of each scene (blue, vermilion) and their overlap (green)",
 		ColumnLabels: []string{"scene", "first view", "second view"}, Scale: 1,
 	}
-	cutter, err := newViewCutter(w.backend, m.GlobalCropSize)
-	if err != nil {
-		return sheet, err
-	}
+	cutter := try.E1(newViewCutter(w.backend, m.GlobalCropSize))
 	defer cutter.Finalize()
 	for i := range w.images {
 		canvas := make([]uint8, side*side*3)
-		extent, err := w.scenes.Read(i, canvas, side)
-		if err != nil {
-			return sheet, err
-		}
+		extent := try.E1(w.scenes.Read(i, canvas, side))
 		params, _ := m.Draw(seed, 0, []int32{int32(i)}, []datasets.Size{extent})
-		pair, err := cutter.cut(canvas, side, side, params)
-		if err != nil {
-			return sheet, err
-		}
+		pair := try.E1(cutter.cut(canvas, side, side, params))
 		box := func(rows []float32, i int, unit float64) figures.Box {
 			share := func(axis int) float64 { return float64(rows[4*i+axis]) / unit }
 			return figures.Box{Top: share(0), Left: share(1), Height: share(2), Width: share(3)}

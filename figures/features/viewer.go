@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
@@ -61,23 +62,15 @@ func (w *Viewer) enlargement() int { return max(1, 130/w.size) }
 type NamedEncoder struct{ Name, File string }
 
 // open loads the encoder in a file, or one with random weights if the file name is empty. The caller closes it.
-func (w *Viewer) open(file string) (*evaluation.Encoder, error) {
+func (w *Viewer) open(file string) (_ *evaluation.Encoder, err error) {
+	defer try.Handle(&err)
 	if file == "" {
-		v, store, err := evaluation.RandomViT(w.config.Encoder, 0)
-		if err != nil {
-			return nil, err
-		}
+		v, store := try.E2(evaluation.RandomViT(w.config.Encoder, 0))
 		return evaluation.NewEncoder(w.backend, v, store, 1, 0)
 	}
-	v, err := encoder.ViTByName(w.config.Encoder)
-	if err != nil {
-		return nil, err
-	}
+	v := try.E1(encoder.ViTByName(w.config.Encoder))
 	v.Positions, v.Prototypes, v.BlocksAfterFilter = w.config.Positions, w.config.Prototypes, w.config.BlocksAfterFilter
-	read, err := weights.ReadViT(file, v, "")
-	if err != nil {
-		return nil, err
-	}
+	read := try.E1(weights.ReadViT(file, v, ""))
 	if len(read.Missing) > 0 {
 		read.ViT.Prototypes = 0 // The encoder's stage has no filter.
 	}

@@ -23,6 +23,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/internal/steps"
 	"github.com/semcon/semcon/sccore/backend"
@@ -78,19 +79,15 @@ func run(args []string, out io.Writer) int {
 
 // report prints the figures of a step beside the ones in figures.json. The given figures have names only.
 func (c call) report(out io.Writer, step steps.Step, now figures) (err error) {
+	defer try.Handle(&err)
 	root := backend.CheckoutRoot()
 	if root == "" {
 		return errors.New("run it in a checkout")
 	}
 	if c.hlo == "" {
-		work, err := os.MkdirTemp("", "semcon-aot-")
-		if err != nil {
-			return err
-		}
+		work := try.E1(os.MkdirTemp("", "semcon-aot-"))
 		defer os.RemoveAll(work)
-		if c.hlo, err = compile(out, root, work, c.args); err != nil {
-			return err
-		}
+		c.hlo = try.E1(compile(out, root, work, c.args))
 	}
 	text, err := os.ReadFile(c.hlo)
 	if err == nil && c.keep != "" {
@@ -120,32 +117,20 @@ func (c call) report(out io.Writer, step steps.Step, now figures) (err error) {
 	if !c.write {
 		return nil
 	}
-	encoded, err := json.MarshalIndent(all, "", "\t")
-	if err != nil {
-		return err
-	}
+	encoded := try.E1(json.MarshalIndent(all, "", "\t"))
 	return os.WriteFile(path, append(encoded, '\n'), 0o666)
 }
 
 // compile writes the optimised program of a step for an H200 into the folder work and returns its path.
-func compile(out io.Writer, root, work string, args []string) (string, error) {
-	python, err := environment(out, root)
-	if err != nil {
-		return "", err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
+func compile(out io.Writer, root, work string, args []string) (_ string, err error) {
+	defer try.Handle(&err)
+	python := try.E1(environment(out, root))
+	self := try.E1(os.Executable())
 	program := filepath.Join(work, "step.mlir")
-	if err := tool(self, append(args, "--dump", program)...); err != nil {
-		return "", err
-	}
+	try.E(tool(self, append(args, "--dump", program)...))
 	fmt.Fprintln(out, "compiling for an H200")
 	dumped := filepath.Join(work, "xla")
-	if err := tool(python, filepath.Join(root, folder, "compile.py"), program, dumped); err != nil {
-		return "", err
-	}
+	try.E(tool(python, filepath.Join(root, folder, "compile.py"), program, dumped))
 	found, err := filepath.Glob(filepath.Join(dumped, "*gpu_after_optimizations.txt"))
 	if err != nil || len(found) != 1 {
 		return "", fmt.Errorf("XLA has left %d optimised programs", len(found))
@@ -155,23 +140,17 @@ func compile(out io.Writer, root, work string, args []string) (string, error) {
 
 // environment returns the interpreter of the virtual environment with XLA's CUDA plugin, which it makes where it is missing.
 func environment(out io.Writer, root string) (python string, err error) {
+	defer try.Handle(&err)
 	venv := filepath.Join(root, backend.SetupDir, "aot")
 	python, done := filepath.Join(venv, "bin", "python"), filepath.Join(venv, "installed.txt")
 	requirements := filepath.Join(root, folder, "requirements.txt")
-	want, err := os.ReadFile(requirements)
-	if err != nil {
-		return "", err
-	}
+	want := try.E1(os.ReadFile(requirements))
 	if have, err := os.ReadFile(done); err == nil && string(have) == string(want) {
 		return python, nil
 	}
 	fmt.Fprintf(out, "installing XLA's CUDA plugin into %s\n", venv)
-	if err := tool("python3", "-m", "venv", venv); err != nil {
-		return "", err
-	}
-	if err := tool(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements); err != nil {
-		return "", err
-	}
+	try.E(tool("python3", "-m", "venv", venv))
+	try.E(tool(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements))
 	return python, os.WriteFile(done, want, 0o666)
 }
 
@@ -197,34 +176,23 @@ func stepOf(name string, set []string) (steps.Step, error) {
 //
 // go-xla emits the program for CUDA if the plugin's path has "cuda" in it, so a link with such a name makes it do so on the CPU plugin. go-xla logs a
 // program before it compiles it.
-func dump(compile func(compute.Backend) (steps.Trainer, error), path string) error {
+func dump(compile func(compute.Backend) (steps.Trainer, error), path string) (err error) {
+	defer try.Handle(&err)
 	plugins := slices.DeleteFunc(slices.Clone(backend.Plugins()), func(p string) bool { return !strings.HasSuffix(p, "cpu_pjrt.so") })
 	if len(plugins) == 0 {
 		return errors.New("XLA's CPU plugin is not installed: semcon lab --setup-only")
 	}
-	folder, err := os.MkdirTemp("", "semcon-cuda-")
-	if err != nil {
-		return err
-	}
+	folder := try.E1(os.MkdirTemp("", "semcon-cuda-"))
 	defer os.RemoveAll(folder)
 	link := filepath.Join(folder, "cuda_pjrt.so")
-	if err := os.Symlink(plugins[len(plugins)-1], link); err != nil {
-		return err
-	}
-	b, err := backend.OpenConfig("xla:" + link)
-	if err != nil {
-		return err
-	}
+	try.E(os.Symlink(plugins[len(plugins)-1], link))
+	b := try.E1(backend.OpenConfig("xla:" + link))
 	klog.LogToStderr(false)
 	var verbosity klog.Level
-	if err := verbosity.Set("2"); err != nil {
-		return err
-	}
+	try.E(verbosity.Set("2"))
 	klog.SetOutput(&programs{path: path, folder: folder})
 
-	if _, err := compile(b); err != nil {
-		return err
-	}
+	try.E1(compile(b))
 	return errors.New("go-xla has logged no program")
 }
 

@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/janpfeifer/must"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/internal/plural"
@@ -166,14 +167,9 @@ func table(all []number, name, corner string) (string, error) {
 
 // measured returns the numbers of an experiment's records as a table. A row is "TITLE=ROW", or "TITLE=ROW−OTHER" for differences paired by seed.
 func measured(name string, out, experiment, profile, data string, rows []string) (all []number, err error) {
-	e, _, err := experiments.Find(experiment)
-	if err != nil {
-		return nil, err
-	}
-	records, err := study.Records(study.Folder(out, e.Name))
-	if err != nil {
-		return nil, err
-	}
+	defer try.Handle(&err)
+	e, _ := try.E2(experiments.Find(experiment))
+	records := try.E1(study.Records(study.Folder(out, e.Name)))
 	value := map[string]map[int]float64{} // By row and column, and by seed.
 	settings := map[string]string{}       // By row and column.
 	var columns []string

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -137,42 +138,26 @@ const (
 )
 
 // measure measures the encoder as it is.
-func (r *run) measure(ctx context.Context) (*Diagnostics, error) {
+func (r *run) measure(ctx context.Context) (_ *Diagnostics, err error) {
+	defer try.Handle(&err)
 	if r.initial == nil {
 		path := r.path(initialPatches)
-		named, _, err := safetensors.Read(path)
-		if err != nil {
-			return nil, err
-		}
+		named, _ := try.E2(safetensors.Read(path))
 		if named["patches"] == nil {
 			return nil, fmt.Errorf("%s: has no features", path)
 		}
-		if r.initial, err = tensors.CopyFlatData[float32](named["patches"]); err != nil {
-			return nil, err
-		}
+		r.initial = try.E1(tensors.CopyFlatData[float32](named["patches"]))
 	}
-	patches, err := r.patches(ctx)
-	if err != nil {
-		return nil, err
-	}
+	patches := try.E1(r.patches(ctx))
 	dim := r.trainer.Frozen.ViT.Dim
-	spread, err := metrics.MeasureSpread(tensors.FromFlatDataAndDimensions(patches, len(patches)/dim, dim))
-	if err != nil {
-		return nil, err
-	}
-	similarity, err := metrics.MeasureSimilarity(patches, r.initial, dim)
-	if err != nil {
-		return nil, err
-	}
+	spread := try.E1(metrics.MeasureSpread(tensors.FromFlatDataAndDimensions(patches, len(patches)/dim, dim)))
+	similarity := try.E1(metrics.MeasureSimilarity(patches, r.initial, dim))
 	d := &Diagnostics{Rank: spread.Rank, Std: spread.Std, Similarity: similarity.CKA, Cosine: similarity.Cosine, Kept: similarity.Kept}
 	if im := r.images; im.classes != nil {
 		labelled := evaluation.Data{
 			Objects: [2]datasets.Source{im.bank, im.queries}, Labels: [2][]int32{im.bank.Labels, im.queries.Labels}, Classes: len(im.classes),
 		}
-		result, err := evaluation.KNN{Classifier: knn.DINOClassifier(), Size: im.measured}.Measure(ctx, &evaluation.Encoder{FeatureExtractor: r.trainer.Frozen}, labelled)
-		if err != nil {
-			return nil, err
-		}
+		result := try.E1(evaluation.KNN{Classifier: knn.DINOClassifier(), Size: im.measured}.Measure(ctx, &evaluation.Encoder{FeatureExtractor: r.trainer.Frozen}, labelled))
 		d.KNN = result.Numbers[0].Value
 	}
 	return d, nil

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore"
@@ -79,43 +80,31 @@ func (im *Images) content(ctx context.Context) (content string, err error) {
 
 // Open lists the images of folders, holds some out, and reads those that diagnostics measure, at size×size pixels. What cannot be read is left out and named.
 // Only a few images are taken in smoke. warn receives what the cache has to say. The error is one line that names the folder.
-func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line string)) (*Images, error) {
+func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line string)) (_ *Images, err error) {
+	defer try.Handle(&err)
 	im := &Images{measured: size, named: map[string]bool{}}
 	var cache *datasets.Cache
 	if f.Cache != "" {
-		var err error
-		if cache, err = datasets.OpenCache(f.Cache, warn); err != nil {
-			return nil, err
-		}
+		cache = try.E1(datasets.OpenCache(f.Cache, warn))
 	}
-	images, held, split, err := im.open(cache, smoke, f.Images...)
-	if err != nil {
-		return nil, err
-	}
+	images, held, split := try.E3(im.open(cache, smoke, f.Images...))
 	im.Train = sccore.Data{Objects: images}
 	im.Count, im.Identity, im.Summary = images.Len(), images.Identity, split
 	classed, heldClassed := images, held
 	if f.Objects != "" {
-		objects, heldObjects, splitObjects, err := im.open(cache, smoke, f.Objects)
-		if err != nil {
-			return nil, err
-		}
+		objects, heldObjects, splitObjects := try.E3(im.open(cache, smoke, f.Objects))
 		im.Train.Objects, im.Train.Scenes = objects, images
 		im.Count += objects.Len()
 		im.Summary = "scenes: " + split + "; objects: " + splitObjects
 		im.Identity += "; objects: " + objects.Identity
 		classed, heldClassed = objects, heldObjects
 	}
-	if im.held, err = im.read(ctx, held, make([]int32, held.Len())); err != nil {
-		return nil, err
-	}
+	im.held = try.E1(im.read(ctx, held, make([]int32, held.Len())))
 	if im.held.Len() < leastHeld {
 		return nil, fmt.Errorf("image folder %s: %d of the %d images held out for gauges can be read, want %d at least; the first that cannot: %s",
 			strings.Join(f.Images, ", "), im.held.Len(), held.Len(), leastHeld, im.Skipped[len(im.Skipped)-1])
 	}
-	if err := im.openClasses(ctx, classed, heldClassed); err != nil {
-		return nil, err
-	}
+	try.E(im.openClasses(ctx, classed, heldClassed))
 	folders := "no class folders"
 	if im.classes != nil {
 		folders = plural.Count(len(im.classes), "class folder")
@@ -170,6 +159,7 @@ func heldOut(n int) int { return max(leastHeld, min(max(n/20, 10), n/4, mostHeld
 // openClasses reads the images of class folders, if the folders are some: every image in one, two or more of them, and held-out images of a class that is
 // trained on.
 func (im *Images) openClasses(ctx context.Context, train, held *datasets.ImageFolder) (err error) {
+	defer try.Handle(&err)
 	labels, names, err := train.Labels()
 	if err != nil || len(names) < 2 {
 		return nil
@@ -183,12 +173,8 @@ func (im *Images) openClasses(ctx context.Context, train, held *datasets.ImageFo
 	for _, i := range places {
 		chosen = append(chosen, labels[i])
 	}
-	if im.bank, err = im.read(ctx, train.Pick(places), chosen); err != nil {
-		return err
-	}
-	if im.queries, err = im.read(ctx, held, theirs); err != nil {
-		return err
-	}
+	im.bank = try.E1(im.read(ctx, train.Pick(places), chosen))
+	im.queries = try.E1(im.read(ctx, held, theirs))
 	if im.bank.Len() > 0 && im.queries.Len() > 0 {
 		im.classes = names
 	}
@@ -266,12 +252,10 @@ func (s Start) given(key string) []string {
 //   - The target branch forgets within a thirtieth of the run.
 //
 // The error names the setting that is wrong.
-func (s Start) Config(images int) (sccore.Config, error) {
+func (s Start) Config(images int) (_ sccore.Config, err error) {
+	defer try.Handle(&err)
 	c := sccore.Default()
-	v, err := s.encoder()
-	if err != nil {
-		return c, err
-	}
+	v := try.E1(s.encoder())
 	line, epochs, rate := 5, 20, 3e-5
 	if s.Init == "" {
 		line, epochs, rate = 2, 100, 5e-4
@@ -289,24 +273,18 @@ func (s Start) Config(images int) (sccore.Config, error) {
 	for c.Batch = 2; 2*c.Batch <= min(most, images/2); {
 		c.Batch *= 2
 	}
-	if err := settings.Apply(&c, s.given("batch")...); err != nil {
-		return c, err
-	}
+	try.E(settings.Apply(&c, s.given("batch")...))
 	c.Steps = min(max(epochs*images/max(c.Batch, 1), 200), 100_000)
 	if s.Smoke {
 		c.Steps = 8
 	}
-	if err := settings.Apply(&c, s.given("steps")...); err != nil {
-		return c, err
-	}
+	try.E(settings.Apply(&c, s.given("steps")...))
 	c.LearningRate = round(rate * min(math.Sqrt(float64(c.Batch)/256), 1) * 384 / float64(v.Dim))
 	c.FinalLearningRate = round(c.LearningRate / 10)
 	c.WarmupSteps, c.MetricsEvery = c.Steps/10, max(c.Steps/500, 1)
 	c.TargetMomentum = min(max(1-30/float64(max(c.Steps, 1)), 0.99), 0.9997)
 	c.Neighbours = min(c.Neighbours, max(images/8, 1))
-	if err := settings.Apply(&c, s.Set...); err != nil {
-		return c, err
-	}
+	try.E(settings.Apply(&c, s.Set...))
 	if s.Init != "" && c.Encoder != v.Name {
 		return c, fmt.Errorf("encoder %s: %s holds %s", c.Encoder, s.Init, v.Name)
 	}

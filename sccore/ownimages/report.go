@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/features"
 	"github.com/semcon/semcon/figures/page"
@@ -141,11 +142,9 @@ func (r *run) describe(p Point) string {
 }
 
 // writeCurves writes metrics.csv and the events, with the settings and the patch features.
-func (r *run) writeCurves() error {
-	settings, err := json.MarshalIndent(r.config, "", "  ")
-	if err != nil {
-		return err
-	}
+func (r *run) writeCurves() (err error) {
+	defer try.Handle(&err)
+	settings := try.E1(json.MarshalIndent(r.config, "", "  "))
 	all, header, points := r.series(), []string{"step"}, []tensorboard.Point{}
 	for _, s := range all {
 		header = append(header, s.column)
@@ -172,12 +171,8 @@ func (r *run) writeCurves() error {
 		rows, points = append(rows, row), append(points, event)
 	}
 	var text bytes.Buffer
-	if err := csv.NewWriter(&text).WriteAll(rows); err != nil {
-		return err
-	}
-	if err := atomicfile.WriteBytes(r.path(MetricsFile), text.Bytes()); err != nil {
-		return err
-	}
+	try.E(csv.NewWriter(&text).WriteAll(rows))
+	try.E(atomicfile.WriteBytes(r.path(MetricsFile), text.Bytes()))
 	return atomicfile.WriteBytes(r.path(EventsFile), tensorboard.Encode(points))
 }
 
@@ -208,20 +203,15 @@ var reportTemplate = page.Template(reportText)
 type reportRow struct{ Name, Meaning, Initial, Best, Last string }
 
 // report writes the page. It depends on the run alone, not on how often it was interrupted.
-func (r *run) report() error {
+func (r *run) report() (err error) {
+	defer try.Handle(&err)
 	const shownImages, shownSkipped = 10, 100
 	v, curve, points := r.verdict, r.state.Curve, measured(r.state.Curve)
 	last := points[len(points)-1]
 	best, _, ok := v.best(curve)
 	bestBy, rule := v.rule(curve)
-	settings, err := json.MarshalIndent(r.config, "", "  ")
-	if err != nil {
-		return err
-	}
-	curves, err := page.Image(r.plots())
-	if err != nil {
-		return err
-	}
+	settings := try.E1(json.MarshalIndent(r.config, "", "  "))
+	curves := try.E1(page.Image(r.plots()))
 	skipped := slices.Concat(r.images.Skipped, r.state.Skipped)
 	shown := min(len(skipped), shownSkipped)
 	content := map[string]any{
@@ -253,18 +243,10 @@ func (r *run) report() error {
 		rows = append(rows, row)
 	}
 	content["Rows"] = rows
-	viewer, err := features.NewViewer(r.backend, r.config, r.about.Size, r.images.held, min(shownImages, r.images.held.Len()))
-	if err != nil {
-		return err
-	}
+	viewer := try.E1(features.NewViewer(r.backend, r.config, r.about.Size, r.images.held, min(shownImages, r.images.held.Len())))
 	for name, draw := range map[string]func(...features.NamedEncoder) (figures.ImageGrid, error){"Patches": viewer.Components, "Matches": viewer.Correspondences} {
-		drawn, err := draw(features.NamedEncoder{Name: "before", File: r.path(InitialFile)}, features.NamedEncoder{Name: "after", File: r.path(EncoderFile)})
-		if err != nil {
-			return err
-		}
-		if content[name], err = page.Image(drawn); err != nil {
-			return err
-		}
+		drawn := try.E1(draw(features.NamedEncoder{Name: "before", File: r.path(InitialFile)}, features.NamedEncoder{Name: "after", File: r.path(EncoderFile)}))
+		content[name] = try.E1(page.Image(drawn))
 		if name == "Patches" {
 			if _, picture, err := figures.Render(drawn); err != nil {
 				return err
@@ -285,28 +267,23 @@ func (r *run) export(file string) error {
 }
 
 // finish writes the encoder with its card and configuration, the curves and the report.
-func (r *run) finish() error {
+func (r *run) finish() (err error) {
+	defer try.Handle(&err)
 	vit, _, _ := r.trainer.Encoder(sccore.Online)
 	card := weights.Card{ViT: vit, Naming: r.naming, Preprocessing: datasets.DefaultPreprocessing(), Size: r.about.Size, Facts: []weights.Fact{
 		{Name: "Trained by", Text: r.about.Command}, {Name: "From", Text: r.about.Init}, {Name: "Images", Text: r.about.Images}, {Name: "Settings", Text: string(r.about.Config)},
 	}}
 	file := r.path(EncoderFile)
-	if err := r.export(EncoderFile); err != nil {
-		return err
-	}
-	if err := cmp.Or(weights.WriteConfig(file, r.naming, vit, card.Preprocessing, r.about.Size), r.report(), r.writeCurves()); err != nil {
-		return err
-	}
+	try.E(r.export(EncoderFile))
+	try.E(cmp.Or(weights.WriteConfig(file, r.naming, vit, card.Preprocessing, r.about.Size), r.report(), r.writeCurves()))
 	return card.Write(file) // The last file of a run.
 }
 
 // Records returns the last value of each column of a run's metrics as a record, so that runs can be compared. Their seed is 0, and the run's own is a
 // setting: two runs are compared whatever their seeds. The error is an [fs.ErrNotExist] if the folder holds no run.
 func Records(out string) (records []study.Record, err error) {
-	content, err := os.ReadFile(filepath.Join(out, runFile))
-	if err != nil {
-		return nil, err
-	}
+	defer try.Handle(&err)
+	content := try.E1(os.ReadFile(filepath.Join(out, runFile)))
 	var about description
 	config := map[string]any{}
 	if err := json.Unmarshal(content, &about); err != nil {
@@ -316,10 +293,7 @@ func Records(out string) (records []study.Record, err error) {
 		return nil, fmt.Errorf("%s: config: %.300w", filepath.Join(out, runFile), err)
 	}
 	config["(seed)"], config["(init)"] = about.Seed, about.Init
-	encoded, err := json.Marshal(config)
-	if err != nil {
-		return nil, err
-	}
+	encoded := try.E1(json.Marshal(config))
 	points, err := ReadMetrics(filepath.Join(out, MetricsFile))
 	if err != nil {
 		return nil, fmt.Errorf("the run has no metrics yet: %v", err)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/filelock"
@@ -93,6 +94,7 @@ type state struct {
 // Train trains an encoder, or goes on with what an earlier call has begun in the same folder. A run that was killed, any number of times, leaves the same
 // files as one that was not. The error is ctx's, [train.ErrDiverged], or one line that names the file or the setting.
 func Train(ctx context.Context, b compute.Backend, o Options) (err error) {
+	defer try.Handle(&err)
 	if o.Say == nil {
 		o.Say = func(string) {}
 	}
@@ -100,26 +102,15 @@ func Train(ctx context.Context, b compute.Backend, o Options) (err error) {
 		o.Bar = func(string, int) progress.Bar { return progress.Discard }
 	}
 	r := &run{Options: o, backend: b}
-	if err := r.open(ctx); err != nil {
-		return err
-	}
-	if err := checkFree(o.Out); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(r.path(checkpoints), 0o777); err != nil {
-		return err
-	}
-	unlock, free, err := filelock.Try(r.path(study.LockFile))
-	if err != nil {
-		return err
-	}
+	try.E(r.open(ctx))
+	try.E(checkFree(o.Out))
+	try.E(os.MkdirAll(r.path(checkpoints), 0o777))
+	unlock, free := try.E2(filelock.Try(r.path(study.LockFile)))
 	if !free {
 		return fmt.Errorf("%s: another process is training there", o.Out)
 	}
 	defer unlock()
-	if err := errors.Join(atomicfile.Sweep(o.Out), atomicfile.Sweep(r.path(checkpoints)), r.claim(ctx)); err != nil {
-		return err
-	}
+	try.E(errors.Join(atomicfile.Sweep(o.Out), atomicfile.Sweep(r.path(checkpoints)), r.claim(ctx)))
 	if Finished(o.Out) {
 		return nil
 	}
@@ -141,31 +132,20 @@ func (r *run) path(name string) string { return filepath.Join(r.Out, name) }
 
 // open reads everything that can be wrong before something is compiled or written.
 func (r *run) open(ctx context.Context) (err error) {
-	v, err := r.Start.encoder()
-	if err != nil {
-		return err
-	}
+	defer try.Handle(&err)
+	v := try.E1(r.Start.encoder())
 	r.naming, r.about.Init = weights.Timm, "random weights"
 	if r.Start.Init != "" {
-		if err := r.openInit(v); err != nil {
-			return err
-		}
+		try.E(r.openInit(v))
 	}
 	// The sizes do not depend on the number of images, which follows from reading them.
-	config, err := r.Start.Config(leastImages)
-	if err != nil {
-		return err
-	}
+	config := try.E1(r.Start.Config(leastImages))
 	size := r.Start.measuredSize(config, v)
-	if r.images, err = Open(ctx, r.Folders, size, r.Start.Smoke, r.Say); err != nil {
-		return err
-	}
+	r.images = try.E1(Open(ctx, r.Folders, size, r.Start.Smoke, r.Say))
 	if r.verdict = (verdict{pretrained: r.Start.Init != "", classes: len(r.images.classes)}); r.verdict.classes > 0 {
 		r.verdict.queries = r.images.queries.Len()
 	}
-	if r.config, err = r.Start.Config(r.images.Count); err != nil {
-		return err
-	}
+	r.config = try.E1(r.Start.Config(r.images.Count))
 	if repeats := r.images.repeats(r.config); repeats != "" {
 		// A run that an earlier version began goes on.
 		if _, err := os.Stat(r.path(runFile)); err != nil && len(r.Start.given("batch")) > 0 {
@@ -186,16 +166,13 @@ func (r *run) open(ctx context.Context) (err error) {
 }
 
 // openInit checks the file of weights that the training starts from.
-func (r *run) openInit(v encoder.ViT) error {
+func (r *run) openInit(v encoder.ViT) (err error) {
+	defer try.Handle(&err)
 	path := r.Start.Init
-	if err := standardImages(path); err != nil {
-		return err
-	}
+	try.E(standardImages(path))
 	config := sccore.Default().Adapt(v)
 	config.Prototypes, config.Lambdas.Prototypes = 0, 0
-	if err := sccore.CheckStart(path, config, r.Start.Ignore...); err != nil {
-		return err
-	}
+	try.E(sccore.CheckStart(path, config, r.Start.Ignore...))
 	if naming, err := weights.NamingOf(path, r.Start.Ignore...); err == nil { // A checkpoint of a run has none.
 		r.naming = naming
 	}
@@ -214,11 +191,10 @@ func (r *run) train(ctx context.Context) (err error) {
 	r.trainer.Skipped = func(s datasets.Skipped) { r.skip(s.File + ": " + s.Reason) }
 	watched, end := study.Watched(r.Out, "train", r.config.Steps, nil)
 	defer func() { end(err) }()
+	defer try.Handle(&err)
 	bar := progress.Several(r.Bar("train", r.config.Steps), watched)
 	defer bar.Close()
-	if err := r.neighbours(ctx, s); err != nil {
-		return err
-	}
+	try.E(r.neighbours(ctx, s))
 	loop := train.Loop[sccore.StepMetrics]{
 		Trainer: r.trainer.Trainer, Dir: r.path(checkpoints), Final: recipe.FinalFile, Every: r.CheckpointEvery, Note: &r.state,
 		Start: func() error { return r.begin(ctx, s) },
@@ -247,12 +223,8 @@ func (r *run) train(ctx context.Context) (err error) {
 		}
 		return r.record(point)
 	}
-	if err := loop.Run(ctx); err != nil {
-		return err
-	}
-	if err := r.finish(); err != nil {
-		return err
-	}
+	try.E(loop.Run(ctx))
+	try.E(r.finish())
 	return loop.Clean()
 }
 
@@ -265,39 +237,28 @@ func (r *run) skip(line string) {
 }
 
 // begin sets the initial weights and measures them.
-func (r *run) begin(ctx context.Context, s recipe.Stage) error {
-	if err := r.trainer.Start(s, r.Out, r.Seed); err != nil {
-		return err
-	}
-	if err := r.export(InitialFile); err != nil {
-		return err
-	}
-	if err := r.saveInitial(ctx); err != nil {
-		return err
-	}
-	d, err := r.measure(ctx)
-	if err != nil {
-		return err
-	}
+func (r *run) begin(ctx context.Context, s recipe.Stage) (err error) {
+	defer try.Handle(&err)
+	try.E(r.trainer.Start(s, r.Out, r.Seed))
+	try.E(r.export(InitialFile))
+	try.E(r.saveInitial(ctx))
+	d := try.E1(r.measure(ctx))
 	r.state = state{}
 	return r.record(Point{Diagnostics: d})
 }
 
 // record adds a point to the curve. If it was measured, it says so and writes the encoder, also as the best if it is that, the report and the curves.
-func (r *run) record(p Point) error {
+func (r *run) record(p Point) (err error) {
+	defer try.Handle(&err)
 	r.state.Curve = append(r.state.Curve, p)
 	if p.Diagnostics == nil {
 		return nil
 	}
 	r.Say(r.describe(p))
 	if r.verdict.improved(r.state.Curve) {
-		if err := r.export(BestFile); err != nil {
-			return err
-		}
+		try.E(r.export(BestFile))
 	}
-	if err := r.export(EncoderFile); err != nil {
-		return err
-	}
+	try.E(r.export(EncoderFile))
 	return cmp.Or(r.report(), r.writeCurves())
 }
 
@@ -341,20 +302,16 @@ func checkFree(dir string) error {
 }
 
 // claim writes what the run is, or checks that the folder is of the same run.
-func (r *run) claim(ctx context.Context) error {
+func (r *run) claim(ctx context.Context) (err error) {
+	defer try.Handle(&err)
 	path := r.path(runFile)
 	content, err := os.ReadFile(path)
 	if r.about.Times = r.images.digest((*datasets.ImageFolder).Times); errors.Is(err, fs.ErrNotExist) {
 		if r.images.Count > 1000 {
 			r.Say("reading all images, to tell later whether they have changed")
 		}
-		if r.about.Content, err = r.images.content(ctx); err != nil {
-			return err
-		}
-		content, err := json.MarshalIndent(r.about, "", "  ")
-		if err != nil {
-			return err
-		}
+		r.about.Content = try.E1(r.images.content(ctx))
+		content := try.E1(json.MarshalIndent(r.about, "", "  "))
 		return atomicfile.WriteBytes(path, append(content, '\n'))
 	} else if err != nil {
 		return err

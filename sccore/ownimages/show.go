@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/features"
@@ -17,23 +18,16 @@ import (
 
 // NewViewer returns a viewer of photographs for an encoder. They are cropped to size pixels, a multiple of the encoder's patches; 0 is 224 or the nearest
 // such multiple. The error names the file.
-func NewViewer(b compute.Backend, weightsFile string, images []string, size int) (*features.Viewer, error) {
-	v, err := sccore.EncoderOf(weightsFile)
-	if err != nil {
-		return nil, err
-	}
-	if err := standardImages(weightsFile); err != nil {
-		return nil, err
-	}
+func NewViewer(b compute.Backend, weightsFile string, images []string, size int) (_ *features.Viewer, err error) {
+	defer try.Handle(&err)
+	v := try.E1(sccore.EncoderOf(weightsFile))
+	try.E(standardImages(weightsFile))
 	if size == 0 {
 		size = v.NearestSize(224)
 	}
 	set := &datasets.Images{Name: "images", Height: size, Width: size}
 	for _, path := range images {
-		photo, err := datasets.ReadPhoto(path)
-		if err != nil {
-			return nil, err
-		}
+		photo := try.E1(datasets.ReadPhoto(path))
 		pixels, _, err := datasets.DefaultPreprocessing().Apply(photo.Image(), size, v.PatchSize)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
@@ -42,10 +36,7 @@ func NewViewer(b compute.Backend, weightsFile string, images []string, size int)
 	}
 	config := sccore.Default().Adapt(v)
 	config.Prototypes, config.BlocksAfterFilter = v.Prototypes, v.BlocksAfterFilter
-	viewer, err := features.NewViewer(b, config, size, set, set.Len())
-	if err != nil {
-		return nil, err
-	}
+	viewer := try.E1(features.NewViewer(b, config, size, set, set.Len()))
 	viewer.Names = images
 	return viewer, nil
 }
@@ -68,15 +59,11 @@ var example embed.FS
 // Example writes a photograph and a small encoder, trained on drawn scenes, into a folder, for what wants them where there are none. Their README.md says what
 // they are.
 func Example(folder string) (photo, weightsFile string, err error) {
+	defer try.Handle(&err)
 	for name, file := range map[string]*string{"cat.jpg": &photo, EncoderFile: &weightsFile} {
-		content, err := example.ReadFile("example/" + name)
-		if err != nil {
-			return "", "", err
-		}
+		content := try.E1(example.ReadFile("example/" + name))
 		*file = filepath.Join(folder, name)
-		if err := atomicfile.WriteBytes(*file, content); err != nil {
-			return "", "", err
-		}
+		try.E(atomicfile.WriteBytes(*file, content))
 	}
 	return photo, weightsFile, nil
 }
@@ -85,29 +72,21 @@ func Example(folder string) (photo, weightsFile string, err error) {
 // the middle one of each ("nearest", for two images or more), where the patches of all images are like the ones at points of the first image ("points", if
 // there are points), and the attention of [CLS] ("attention"). [NewViewer] says what size is. The error names the file.
 func Show(b compute.Backend, weightsFile string, images []string, size int, points ...features.Point) (all []study.Figure, err error) {
-	viewer, err := NewViewer(b, weightsFile, images, size)
-	if err != nil {
-		return nil, err
-	}
+	defer try.Handle(&err)
+	viewer := try.E1(NewViewer(b, weightsFile, images, size))
 	add := func(name string, figure figures.Figure, err error) error {
 		all = append(all, study.Figure{Name: name, Figure: figure})
 		return err
 	}
 	components, err := viewer.Components(features.NamedEncoder{Name: "components", File: weightsFile})
-	if err := add("pca", components, err); err != nil {
-		return nil, err
-	}
+	try.E(add("pca", components, err))
 	if len(images) > 1 {
 		nearest, err := viewer.Correspondences(features.NamedEncoder{Name: "likeness", File: weightsFile})
-		if err := add("nearest", nearest, err); err != nil {
-			return nil, err
-		}
+		try.E(add("nearest", nearest, err))
 	}
 	if len(points) > 0 {
 		alike, err := viewer.Points(features.NamedEncoder{Name: "likeness", File: weightsFile}, points...)
-		if err := add("points", alike, err); err != nil {
-			return nil, err
-		}
+		try.E(add("points", alike, err))
 	}
 	attention, err := viewer.Attention(weightsFile)
 	return all, add("attention", attention, err)

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
@@ -33,7 +34,8 @@ type Selection struct {
 // Select finds the records of a run in a profile. A run is the folder of a training on images ([ownimages.Train]), which has no profile, or an experiment below the
 // folder out, or the path of an experiment's folder, and behind it a pattern of cells as --only takes it: "ablation/line2", "other/out/pretrain". The first part of cells' names, the dataset, may be left out where one dataset has such cells. "@" and the
 // first digits of a configuration's hash at the end choose among runs of a cell with several settings.
-func Select(out, name string, profile study.Profile) (Selection, error) {
+func Select(out, name string, profile study.Profile) (_ Selection, err error) {
+	defer try.Handle(&err)
 	located, hash, _ := strings.Cut(name, "@")
 	for _, folder := range []string{name, filepath.Join(out, name)} {
 		if records, err := ownimages.Records(folder); err == nil {
@@ -42,15 +44,9 @@ func Select(out, name string, profile study.Profile) (Selection, error) {
 			return Selection{}, fmt.Errorf("run %s: %w", name, err)
 		}
 	}
-	folder, pattern, err := locate(out, located)
-	if err != nil {
-		return Selection{}, err
-	}
+	folder, pattern := try.E2(locate(out, located))
 	s := Selection{Name: name, Folder: folder}
-	records, err := study.Records(folder)
-	if err != nil {
-		return s, err
-	}
+	records := try.E1(study.Records(folder))
 	records = slices.DeleteFunc(records, func(r study.Record) bool { return r.Profile != profile })
 	var cells []string
 	for _, r := range records {

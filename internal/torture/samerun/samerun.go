@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -27,16 +28,11 @@ type Result struct {
 
 // Compare compares all files below two folders of runs, as --out names them, byte by byte but for the paths of the folders and --checkpoint-every,
 // and their records without times and in any order.
-func Compare(want, got string) (Result, error) {
+func Compare(want, got string) (_ Result, err error) {
+	defer try.Handle(&err)
 	var result Result
-	a, records, err := read(want)
-	if err != nil {
-		return result, err
-	}
-	b, others, err := read(got)
-	if err != nil {
-		return result, err
-	}
+	a, records := try.E2(read(want))
+	b, others := try.E2(read(got))
 	result.Files, result.Records = len(a), len(records)
 	result.Differences = append(differences("file ", a, b), differences("record ", records, others)...)
 	return result, nil
@@ -90,11 +86,9 @@ func read(out string) (files, records map[string][]byte, err error) {
 	return files, records, err
 }
 
-func readRecords(dir string, records map[string][]byte) error {
-	all, err := study.Records(dir)
-	if err != nil {
-		return err
-	}
+func readRecords(dir string, records map[string][]byte) (err error) {
+	defer try.Handle(&err)
+	all := try.E1(study.Records(dir))
 	for _, r := range all {
 		key := fmt.Sprintf("%s %s, %s, %s, %s", r.Experiment, r.Cell, r.Row, r.Column, r.Metric)
 		for records[key] != nil {
@@ -104,9 +98,7 @@ func readRecords(dir string, records map[string][]byte) error {
 		maps.DeleteFunc(r.Details, func(name string, _ float64) bool {
 			return strings.HasSuffix(name, "_per_second") || strings.HasSuffix(name, "/s") || name == "peak_memory_gb"
 		})
-		if records[key], err = json.Marshal(r); err != nil {
-			return err
-		}
+		records[key] = try.E1(json.Marshal(r))
 	}
 	return nil
 }

@@ -42,42 +42,31 @@ type series struct {
 	column, tag string
 	plot        int
 	title       string
-	of          func(Point) float64 // NaN if it was not measured.
+	of          func(Point) float64
 
-	name, meaning, shown string // Of a diagnostic, in the report's table: its name, what it means, and the format of its values.
+	name, meaning, shown string // Of a diagnostic, in the report's table: its name, what it means, and the format of its values. Others are numbers of every step.
 }
 
-// stepSeries is a series of what every step reports.
-func stepSeries(column, tag string, plot int, title string, of func(sccore.StepMetrics) float64) series {
-	return series{column: column, tag: tag, plot: plot, title: title, of: func(p Point) float64 {
-		if p.Step == 0 {
-			return math.NaN()
-		}
-		return of(p.StepMetrics)
-	}}
-}
-
-// gauge is a series of one of [Diagnostics].
-func gauge(column string, plot int, title, name, meaning, shown string, of func(Diagnostics) float64) series {
-	return series{column, "gauge/" + column, plot, title, func(p Point) float64 {
-		if p.Diagnostics == nil {
-			return math.NaN()
-		}
-		return of(*p.Diagnostics)
-	}, name, meaning, shown}
+// at is the number at a point of a curve; NaN if it was not measured.
+func (s series) at(p Point) float64 {
+	if s.name == "" && p.Step == 0 || s.name != "" && p.Diagnostics == nil {
+		return math.NaN()
+	}
+	return s.of(p)
 }
 
 // gauges are in the order of metrics.csv. k-NN accuracy needs class folders.
 var gauges = []series{
-	gauge("effective_rank", plotRank, "patch features", "effective rank", "of patch features, of at most %d", "%.1f", func(d Diagnostics) float64 { return d.Rank }),
-	gauge("feature_std", notPlotted, "", "spread", "of patch features: 0 when they have collapsed to a point", "%.3f", func(d Diagnostics) float64 { return d.Std }),
-	gauge("similarity", plotSimilarities, "similarity", "similarity", "to the initial features (linear CKA): 1 is equal up to rotation and scale, 0 is nothing in common", "%.3f",
-		func(d Diagnostics) float64 { return d.Similarity }),
-	gauge("cosine", plotSimilarities, "cosine", "cosine", "of a patch's feature with its initial one", "%.3f", func(d Diagnostics) float64 { return d.Cosine }),
-	gauge("kept_neighbours", plotSimilarities, "neighbours kept", "neighbours kept", "of the ten nearest patches of a patch, those that are the same as before", "%.2f",
-		func(d Diagnostics) float64 { return d.Kept }),
-	gauge("knn_accuracy", plotSimilarities, "k-NN accuracy", "k-NN accuracy", "of held-out images, by their 20 nearest training images and the class folders", "%.1f %%",
-		func(d Diagnostics) float64 { return d.KNN }),
+	{"effective_rank", "gauge/effective_rank", plotRank, "patch features", func(p Point) float64 { return p.Diagnostics.Rank }, "effective rank", "of patch features, of at most %d", "%.1f"},
+	{"feature_std", "gauge/feature_std", notPlotted, "", func(p Point) float64 { return p.Diagnostics.Std },
+		"spread", "of patch features: 0 when they have collapsed to a point", "%.3f"},
+	{"similarity", "gauge/similarity", plotSimilarities, "similarity", func(p Point) float64 { return p.Diagnostics.Similarity },
+		"similarity", "to the initial features (linear CKA): 1 is equal up to rotation and scale, 0 is nothing in common", "%.3f"},
+	{"cosine", "gauge/cosine", plotSimilarities, "cosine", func(p Point) float64 { return p.Diagnostics.Cosine }, "cosine", "of a patch's feature with its initial one", "%.3f"},
+	{"kept_neighbours", "gauge/kept_neighbours", plotSimilarities, "neighbours kept", func(p Point) float64 { return p.Diagnostics.Kept },
+		"neighbours kept", "of the ten nearest patches of a patch, those that are the same as before", "%.2f"},
+	{"knn_accuracy", "gauge/knn_accuracy", plotSimilarities, "k-NN accuracy", func(p Point) float64 { return p.Diagnostics.KNN },
+		"k-NN accuracy", "of held-out images, by their 20 nearest training images and the class folders", "%.1f %%"},
 }
 
 // tableOrder lists the places of the gauges in the order of the report's table.
@@ -86,23 +75,24 @@ var tableOrder = []int{5, 2, 4, 3, 0, 1}
 // series lists the numbers of the run.
 func (r *run) series() (all []series) {
 	c := r.config
-	all = append(all,
-		stepSeries("learning_rate", "step/learning_rate", notPlotted, "", func(m sccore.StepMetrics) float64 { return m.LearningRate }),
-		stepSeries("gradient_norm", "step/gradient_norm", notPlotted, "", func(m sccore.StepMetrics) float64 { return m.GradientNorm }),
-		stepSeries("loss", "loss/total", plotLosses, "total", func(m sccore.StepMetrics) float64 { return m.Total }))
+	add := func(column, tag string, plot int, title string, of func(Point) float64) {
+		all = append(all, series{column: column, tag: tag, plot: plot, title: title, of: of})
+	}
+	add("learning_rate", "step/learning_rate", notPlotted, "", func(p Point) float64 { return p.LearningRate })
+	add("gradient_norm", "step/gradient_norm", notPlotted, "", func(p Point) float64 { return p.GradientNorm })
+	add("loss", "loss/total", plotLosses, "total", func(p Point) float64 { return p.Total })
 	for _, loss := range sccore.Losses {
 		if loss.Lambda(c.Lambdas) > 0 {
-			all = append(all, stepSeries(loss.Name, "loss/"+loss.Name, plotLosses, loss.Title, loss.Value))
+			add(loss.Name, "loss/"+loss.Name, plotLosses, loss.Title, func(p Point) float64 { return loss.Value(p.StepMetrics) })
 		}
 	}
 	if c.Lambdas.ImageAlignment+c.Lambdas.ImageConcentration > 0 {
-		bound := math.Log(float64(c.ImageHead.OutDim))
-		all = append(all, stepSeries("image_entropy", "entropy/image", plotEntropies, "images", func(m sccore.StepMetrics) float64 { return m.ImageEntropy }),
-			stepSeries("image_entropy_bound", "entropy/image_bound", notPlotted, "", func(sccore.StepMetrics) float64 { return bound }))
+		add("image_entropy", "entropy/image", plotEntropies, "images", func(p Point) float64 { return p.ImageEntropy })
+		add("image_entropy_bound", "entropy/image_bound", notPlotted, "", func(Point) float64 { return math.Log(float64(c.ImageHead.OutDim)) })
 	}
 	if c.Lambdas.PatchAlignment > 0 {
-		all = append(all, stepSeries("patch_entropy", "entropy/patch", plotEntropies, "patches", func(m sccore.StepMetrics) float64 { return m.PatchEntropy }),
-			stepSeries("patch_entropy_bound", "entropy/patch_bound", plotEntropies, "at most, ln K", func(sccore.StepMetrics) float64 { return r.entropyBound() }))
+		add("patch_entropy", "entropy/patch", plotEntropies, "patches", func(p Point) float64 { return p.PatchEntropy })
+		add("patch_entropy_bound", "entropy/patch_bound", plotEntropies, "at most, ln K", func(Point) float64 { return r.entropyBound() })
 	}
 	return append(all, r.gauges()...)
 }
@@ -156,7 +146,7 @@ func (r *run) writeCurves() (err error) {
 		event := tensorboard.Point{Step: int64(p.Step), WallTime: float64(p.Step), Scalars: map[string]float64{}}
 		for _, s := range all {
 			text := ""
-			if value := s.of(p); !math.IsNaN(value) {
+			if value := s.at(p); !math.IsNaN(value) {
 				text = strconv.FormatFloat(value, 'g', -1, 64)
 				event.Scalars[s.tag] = value
 			}
@@ -181,7 +171,7 @@ func (r *run) plots() figures.CurvesRow {
 	row := figures.CurvesRow{{X: "step", Y: "loss"}, {X: "step", Y: "entropy of targets (nats)"}, {X: "step", Y: "effective rank"}, {X: "step", Y: "held-out images"}}
 	for _, s := range r.series() {
 		for _, p := range r.state.Curve {
-			value := s.of(p)
+			value := s.at(p)
 			if s.plot == notPlotted || math.IsNaN(value) {
 				continue
 			}
@@ -233,12 +223,12 @@ func (r *run) report() (err error) {
 	var rows []reportRow
 	for _, at := range tableOrder[len(gauges)-len(r.gauges()):] {
 		g := gauges[at]
-		row := reportRow{Name: g.name, Meaning: g.meaning, Initial: fmt.Sprintf(g.shown, g.of(points[0])), Last: fmt.Sprintf(g.shown, g.of(last))}
+		row := reportRow{Name: g.name, Meaning: g.meaning, Initial: fmt.Sprintf(g.shown, g.at(points[0])), Last: fmt.Sprintf(g.shown, g.at(last))}
 		if g.column == "effective_rank" {
 			row.Meaning = fmt.Sprintf(g.meaning, r.trainer.Frozen.ViT.Dim)
 		}
 		if ok {
-			row.Best = fmt.Sprintf(g.shown, g.of(best))
+			row.Best = fmt.Sprintf(g.shown, g.at(best))
 		}
 		rows = append(rows, row)
 	}

@@ -263,7 +263,8 @@ func (r *run) record(p Point) (err error) {
 }
 
 // neighbours finds the neighbours of images from which positives are drawn, by the initial encoder, or reads those that an earlier call has found.
-func (r *run) neighbours(ctx context.Context, s recipe.Stage) error {
+func (r *run) neighbours(ctx context.Context, s recipe.Stage) (err error) {
+	defer try.Handle(&err)
 	if r.config.Lambdas.ImageConcentration == 0 {
 		return nil
 	}
@@ -274,15 +275,10 @@ func (r *run) neighbours(ctx context.Context, s recipe.Stage) error {
 	if _, err := os.Stat(n.Path); err != nil {
 		n.Bar = r.Bar("neighbours", n.Images.Len())
 		defer n.Bar.Close()
-		if err := r.trainer.StartForEncoder(s, r.Out, r.Seed, n.Images.Len()); err != nil {
-			return err
-		}
+		try.E(r.trainer.StartForEncoder(s, r.Out, r.Seed, n.Images.Len()))
 	}
-	found, err := n.Find(ctx, r.backend, r.trainer.Frozen)
-	if err == nil {
-		r.trainer.SetNeighbours(found)
-	}
-	return err
+	r.trainer.SetNeighbours(try.E1(n.Find(ctx, r.backend, r.trainer.Frozen)))
+	return nil
 }
 
 // checkFree returns an error if a folder holds files but no run, so that a run does not mix with photographs or other work.

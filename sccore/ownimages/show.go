@@ -74,20 +74,15 @@ func Example(folder string) (photo, weightsFile string, err error) {
 func Show(b compute.Backend, weightsFile string, images []string, size int, points ...features.Point) (all []study.Figure, err error) {
 	defer try.Handle(&err)
 	viewer := try.E1(NewViewer(b, weightsFile, images, size))
-	add := func(name string, figure figures.Figure, err error) error {
-		all = append(all, study.Figure{Name: name, Figure: figure})
-		return err
-	}
-	components, err := viewer.Components(features.NamedEncoder{Name: "components", File: weightsFile})
-	try.E(add("pca", components, err))
+	add := func(name string, figure figures.Figure) { all = append(all, study.Figure{Name: name, Figure: figure}) }
+	add("pca", try.E1(viewer.Components(features.NamedEncoder{Name: "components", File: weightsFile})))
+	likeness := features.NamedEncoder{Name: "likeness", File: weightsFile}
 	if len(images) > 1 {
-		nearest, err := viewer.Correspondences(features.NamedEncoder{Name: "likeness", File: weightsFile})
-		try.E(add("nearest", nearest, err))
+		add("nearest", try.E1(viewer.Correspondences(likeness)))
 	}
 	if len(points) > 0 {
-		alike, err := viewer.Points(features.NamedEncoder{Name: "likeness", File: weightsFile}, points...)
-		try.E(add("points", alike, err))
+		add("points", try.E1(viewer.Points(likeness, points...)))
 	}
-	attention, err := viewer.Attention(weightsFile)
-	return all, add("attention", attention, err)
+	add("attention", try.E1(viewer.Attention(weightsFile)))
+	return all, nil
 }

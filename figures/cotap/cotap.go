@@ -60,6 +60,7 @@ func Measure(b compute.Backend, pairs []int) ([]Cost, error) {
 }
 
 func measure(b compute.Backend, way string, n int) (cost Cost, err error) {
+	defer try.Handle(&err)
 	rng := rand.New(rand.NewPCG(7, 7))
 	p, q := make([]float32, n), make([]float32, n)
 	wideP, wideQ := make([]float64, n), make([]float64, n)
@@ -75,13 +76,10 @@ func measure(b compute.Backend, way string, n int) (cost Cost, err error) {
 		if way == "brute force" {
 			loss = c.BruteForce
 		}
-		exec, err := graph.NewExec(b, func(in []*graph.Node) []*graph.Node {
+		exec := try.E1(graph.NewExec(b, func(in []*graph.Node) []*graph.Node {
 			value := loss(in[0], in[1])
 			return append([]*graph.Node{value}, graph.Gradient(value, in[0])...)
-		})
-		if err != nil {
-			return cost, err
-		}
+		}))
 		defer exec.Finalize()
 		tensorP, tensorQ := tensors.FromValue(p), tensors.FromValue(q)
 		run = func() error {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
@@ -27,14 +28,12 @@ const attentionSide = 112
 // Draw draws attention maps as the paper does (Fig. vis_attn): a column an image, below it what the heads of [CLS] in the last block attend to, and
 // below those how much each patch takes of a prototype of the Object-Aware Filter, by head, if the encoder has one. Each map has its own scale, and the
 // title says which of all maps are shown.
-func (m AttentionMaps) Draw(frozen *evaluation.FeatureExtractor, images []evaluation.Image) (figures.ImageGrid, error) {
+func (m AttentionMaps) Draw(frozen *evaluation.FeatureExtractor, images []evaluation.Image) (_ figures.ImageGrid, err error) {
+	defer try.Handle(&err)
 	sheet := figures.ImageGrid{Scale: 1, RowLabels: []string{"image"}, Images: make([][]image.Image, 1)}
 	var all []evaluation.Attention
 	for _, im := range images {
-		a, err := frozen.Attention(im)
-		if err != nil {
-			return sheet, err
-		}
+		a := try.E1(frozen.Attention(im))
 		all = append(all, a)
 		sheet.ColumnLabels = append(sheet.ColumnLabels, shortened(im.Name))
 		sheet.Images[0] = append(sheet.Images[0], figures.Fitted(figures.NewImage(im.RGB(frozen.Preprocessing), im.Height, im.Width), attentionSide, true))
@@ -111,17 +110,15 @@ func shortened(name string) string {
 const frameworkSide = 120
 
 // Framework draws the method as the paper's figure of it, with what a step of a run computes in each box. title says which run it is.
-func Framework(g sccore.Intermediates, v encoder.ViT, title string) (figures.Schematic, error) {
+func Framework(g sccore.Intermediates, v encoder.ViT, title string) (_ figures.Schematic, err error) {
+	defer try.Handle(&err)
 	f := figures.Schematic{Title: title, Columns: 4, Rows: 3, Kinds: []string{"online branch", "target branch", "losses"}}
 	square := func(pixels []float32, side int, smooth bool) []image.Image {
 		return []image.Image{figures.Resized(figures.NewImage(pixels, side, side), frameworkSide, frameworkSide, smooth)}
 	}
 	view := func(pixels []float32) []image.Image { return square(pixels, g.ViewSize, true) }
 	patches := func(pixels []float32) []image.Image { return square(pixels, g.Grid, false) }
-	colours, err := componentColours(wide(slices.Concat(g.OnlineTokens, g.TargetTokens), g.Dim))
-	if err != nil {
-		return f, err
-	}
+	colours := try.E1(componentColours(wide(slices.Concat(g.OnlineTokens, g.TargetTokens), g.Dim)))
 	heat := func(scores []float32) []image.Image { // Of the place in the middle of x, over the places of its partner.
 		middle := g.Grid/2*g.Grid + g.Grid/2
 		return []image.Image{figures.HeatImage(wide(scores, g.Grid*g.Grid)[middle], g.Grid, frameworkSide, frameworkSide)}

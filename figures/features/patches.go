@@ -161,13 +161,11 @@ func (m SparseMatches) OfClass(ctx context.Context, frozen *evaluation.FeatureEx
 
 // pairOfImages matches patches, given by their places in drawn, of two images of a set.
 func (m SparseMatches) pairOfImages(set *datasets.Segmentation, drawn evaluation.SampledPatches, images [2]int, places [2][]int) (pair figures.MatchedPair, err error) {
+	defer try.Handle(&err)
 	var features [2][]float32
 	var pictures [2]image.Image
 	for which, image := range images {
-		a, err := set.Read(image)
-		if err != nil {
-			return pair, err
-		}
+		a := try.E1(set.Read(image))
 		pictures[which] = a.Image()
 		for _, i := range places[which] {
 			features[which] = append(features[which], drawn.Feature(i)...)
@@ -199,6 +197,7 @@ func (m SparseMatches) OfViews(b compute.Backend, frozen *evaluation.FeatureExtr
 
 // pairOfViews matches all patches of two views.
 func (m SparseMatches) pairOfViews(frozen *evaluation.FeatureExtractor, both pairOfViews) (pair figures.MatchedPair, err error) {
+	defer try.Handle(&err)
 	var features [2][]float32
 	var pictures [2]image.Image
 	grid := m.Size / frozen.ViT.PatchSize
@@ -208,10 +207,7 @@ func (m SparseMatches) pairOfViews(frozen *evaluation.FeatureExtractor, both pai
 			bytes[p] = uint8(255*min(max(x, 0), 1) + 0.5)
 		}
 		im := evaluation.NewImage(bytes, datasets.Size{Height: m.Size, Width: m.Size}, frozen.Preprocessing)
-		encoded, err := frozen.ExtractAll([]evaluation.Image{im}, evaluation.Outputs{Patches: true})
-		if err != nil {
-			return pair, err
-		}
+		encoded := try.E1(frozen.ExtractAll([]evaluation.Image{im}, evaluation.Outputs{Patches: true}))
 		features[v] = encoded[0][0].Patches
 		pictures[v] = figures.NewImage(both.view(v), m.Size, m.Size)
 	}
@@ -257,11 +253,9 @@ func (p pairOfViews) view(i int) []float32 {
 	return p.pixels[i*n : (i+1)*n]
 }
 
-func (v viewCutter) cut(pixels []uint8, height, width int, params *tensors.Tensor) (pairOfViews, error) {
-	out, err := v.Call(tensors.FromFlatDataAndDimensions(pixels, 1, height, width, 3), params)
-	if err != nil {
-		return pairOfViews{}, err
-	}
+func (v viewCutter) cut(pixels []uint8, height, width int, params *tensors.Tensor) (_ pairOfViews, err error) {
+	defer try.Handle(&err)
+	out := try.E1(v.Call(tensors.FromFlatDataAndDimensions(pixels, 1, height, width, 3), params))
 	flat := func(i int) []float32 { return tensors.MustCopyFlatData[float32](out[i]) }
 	return pairOfViews{flat(0), flat(1), flat(2), flat(3)}, nil
 }

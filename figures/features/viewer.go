@@ -84,11 +84,9 @@ type encoded struct {
 }
 
 // encode runs the encoder in a file, or one with random weights if the file name is empty.
-func (w *Viewer) encode(file string) (encoded, error) {
-	opened, err := w.open(file)
-	if err != nil {
-		return encoded{}, err
-	}
+func (w *Viewer) encode(file string) (_ encoded, err error) {
+	defer try.Handle(&err)
+	opened := try.E1(w.open(file))
 	defer opened.Close()
 	out, err := evaluation.Encode(context.Background(), opened.FeatureExtractor, w.scenes, w.size, len(w.images), true)
 	return encoded{out.Rows, out.Columns, wide(out.Patches, opened.ViT.Dim)}, err
@@ -125,7 +123,8 @@ func wide(values []float32, dim int) (vectors [][]float64) {
 }
 
 // Components draws the patch features of encoders: their first three principal components over all scenes as red, green and blue.
-func (w *Viewer) Components(encoders ...NamedEncoder) (figures.ImageGrid, error) {
+func (w *Viewer) Components(encoders ...NamedEncoder) (_ figures.ImageGrid, err error) {
+	defer try.Handle(&err)
 	sheet := figures.ImageGrid{Title: "Patch features: three principal components as colours", ColumnLabels: []string{"scene"}, Scale: w.enlargement(), RowLabels: w.names()}
 	if w.Names != nil {
 		sheet.ColumnLabels[0] = "image"
@@ -134,10 +133,7 @@ func (w *Viewer) Components(encoders ...NamedEncoder) (figures.ImageGrid, error)
 		sheet.Images = append(sheet.Images, []image.Image{shown})
 	}
 	for _, e := range encoders {
-		s, err := w.encode(e.File)
-		if err != nil {
-			return sheet, err
-		}
+		s := try.E1(w.encode(e.File))
 		colours, err := componentColours(s.patches)
 		if err != nil {
 			return sheet, fmt.Errorf("%s: %w", e.Name, err)
@@ -154,10 +150,8 @@ func (w *Viewer) Components(encoders ...NamedEncoder) (figures.ImageGrid, error)
 
 // componentColours are the first three principal components of vectors as red, green and blue, from 0 to 1 over the range of the middle 95 %.
 func componentColours(vectors [][]float64) (pixels []float32, err error) {
-	components, err := stats.PrincipalComponents(vectors, 3)
-	if err != nil {
-		return nil, err
-	}
+	defer try.Handle(&err)
+	components := try.E1(stats.PrincipalComponents(vectors, 3))
 	pixels = make([]float32, 3*len(vectors))
 	for c := range 3 {
 		var values []float64
@@ -174,7 +168,8 @@ func componentColours(vectors [][]float64) (pixels []float32, err error) {
 }
 
 // Correspondences draws, for the middle patch of each scene but the last, its cosines with the patches of the next scene, pale where they are high.
-func (w *Viewer) Correspondences(encoders ...NamedEncoder) (figures.ImageGrid, error) {
+func (w *Viewer) Correspondences(encoders ...NamedEncoder) (_ figures.ImageGrid, err error) {
+	defer try.Handle(&err)
 	sheet := figures.ImageGrid{
 		Title: "How alike patches of another scene are to the marked patch", ColumnLabels: []string{"patch", "other scene"}, Scale: 1, Legend: figures.CosineLegend(),
 	}
@@ -189,10 +184,7 @@ func (w *Viewer) Correspondences(encoders ...NamedEncoder) (figures.ImageGrid, e
 		sheet.Images = append(sheet.Images, []image.Image{nil, figures.DrawBoxes(w.shown[i+1], scale)})
 	}
 	for _, e := range encoders {
-		s, err := w.encode(e.File)
-		if err != nil {
-			return sheet, err
-		}
+		s := try.E1(w.encode(e.File))
 		sheet.ColumnLabels = append(sheet.ColumnLabels, e.Name)
 		middle := s.rows/2*s.columns + s.columns/2
 		for i := range sheet.Images {
@@ -218,10 +210,8 @@ func (s encoded) patchBox(place int, least float64) figures.Box {
 
 // Scores are the correspondences of the patches of two scenes, in [0, 1]: patch by patch of the first, that patch with each of the second.
 func (w *Viewer) Scores(encoder NamedEncoder, first, second int) (scores []float64, err error) {
-	s, err := w.encode(encoder.File)
-	if err != nil {
-		return nil, err
-	}
+	defer try.Handle(&err)
+	s := try.E1(w.encode(encoder.File))
 	for _, patch := range s.scene(first) {
 		for _, cosine := range s.alike(patch, second) {
 			scores = append(scores, cosine/2+0.5)
@@ -234,7 +224,8 @@ func (w *Viewer) Scores(encoder NamedEncoder, first, second int) (scores []float
 type Point struct{ X, Y float64 }
 
 // Points draws, for each of some points of the first scene, the cosines of its framed patch with the patches of every scene, and the patch most like it.
-func (w *Viewer) Points(encoder NamedEncoder, points ...Point) (figures.ImageGrid, error) {
+func (w *Viewer) Points(encoder NamedEncoder, points ...Point) (_ figures.ImageGrid, err error) {
+	defer try.Handle(&err)
 	const leastFrame = 0.1 // As a share of the image, so that a frame can be seen.
 	sheet := figures.ImageGrid{Title: "Patches that are like the one at a point", ColumnLabels: []string{"point"}, Scale: 1, Legend: figures.CosineLegend()}
 	for i := range w.shown {
@@ -244,10 +235,7 @@ func (w *Viewer) Points(encoder NamedEncoder, points ...Point) (figures.ImageGri
 		}
 		sheet.ColumnLabels = append(sheet.ColumnLabels, label, "most alike")
 	}
-	s, err := w.encode(encoder.File)
-	if err != nil {
-		return sheet, err
-	}
+	s := try.E1(w.encode(encoder.File))
 	scale := w.enlargement()
 	for _, at := range points {
 		if !(at.X >= 0 && at.X < 1 && at.Y >= 0 && at.Y < 1) {
@@ -272,11 +260,9 @@ func (w *Viewer) Points(encoder NamedEncoder, points ...Point) (figures.ImageGri
 }
 
 // Attention is [AttentionMaps.Draw] of the viewer's scenes, with as many maps as in the paper.
-func (w *Viewer) Attention(file string) (figures.ImageGrid, error) {
-	opened, err := w.open(file)
-	if err != nil {
-		return figures.ImageGrid{}, err
-	}
+func (w *Viewer) Attention(file string) (_ figures.ImageGrid, err error) {
+	defer try.Handle(&err)
+	opened := try.E1(w.open(file))
 	defer opened.Close()
 	images := slices.Clone(w.images)
 	for i := range images {

@@ -165,10 +165,8 @@ func (r *run) measure(ctx context.Context) (_ *Diagnostics, err error) {
 
 // patches returns the features of patches of held-out images, evenly spread.
 func (r *run) patches(ctx context.Context) (chosen []float32, err error) {
-	encoded, err := evaluation.Encode(ctx, r.trainer.Frozen, r.images.held, r.images.measured, min(r.images.held.Len(), patchImages), true)
-	if err != nil {
-		return nil, err
-	}
+	defer try.Handle(&err)
+	encoded := try.E1(evaluation.Encode(ctx, r.trainer.Frozen, r.images.held, r.images.measured, min(r.images.held.Len(), patchImages), true))
 	for _, i := range datasets.Spread(len(encoded.Patches)/encoded.Dim, mostPatches) {
 		chosen = append(chosen, encoded.Patches[i*encoded.Dim:(i+1)*encoded.Dim]...)
 	}

@@ -115,10 +115,8 @@ func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line s
 
 // open lists images and splits them into those for training and for diagnostics, and says how.
 func (im *Images) open(cache *datasets.Cache, smoke bool, inputs ...string) (train, held *datasets.ImageFolder, split string, err error) {
-	all, err := datasets.OpenImages(inputs...)
-	if err != nil {
-		return nil, nil, "", err
-	}
+	defer try.Handle(&err)
+	all := try.E1(datasets.OpenImages(inputs...))
 	for _, skipped := range all.Skipped {
 		im.skip(skipped)
 	}

@@ -310,10 +310,8 @@ func Records(out string) (records []study.Record, err error) {
 
 // ReadMetrics reads the points of a run's metrics by column; what was not measured is empty. The error names the file.
 func ReadMetrics(file string) (points []map[string]string, err error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
+	defer try.Handle(&err)
+	f := try.E1(os.Open(file))
 	defer f.Close()
 	table := csv.NewReader(f)
 	columns, err := table.Read()

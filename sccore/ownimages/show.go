@@ -42,11 +42,9 @@ func NewViewer(b compute.Backend, weightsFile string, images []string, size int)
 }
 
 // standardImages returns an error if the makers of weights standardise images otherwise than training and pictures do.
-func standardImages(path string) error {
-	p, _, source, err := weights.ReadPreprocessing(path)
-	if err != nil {
-		return err
-	}
+func standardImages(path string) (err error) {
+	defer try.Handle(&err)
+	p, _, source := try.E3(weights.ReadPreprocessing(path))
 	if ours := datasets.DefaultPreprocessing(); p.Mean != ours.Mean || p.Std != ours.Std {
 		return fmt.Errorf("%s: images have mean %v and std %v, here they have ImageNet's", source, p.Mean, p.Std)
 	}

@@ -207,35 +207,18 @@ func (p Paired) BySeed() string {
 
 // curves fills in the curves of what both runs have recorded along the way.
 func (c *Comparison) curves(a, b Selection) {
-	first, second := c.recorded(a), c.recorded(b)
-	for _, quantity := range slices.Sorted(maps.Keys(first)) {
-		plot := figures.Curves{X: "step", Y: quantity}
-		varies := false // A quantity that is switched off is 0.
-		for i, steps := range []map[float64][]float64{first[quantity], second[quantity]} {
-			addSteps(&plot, []string{"A", "B"}[i], steps) // Named as in the tables. The names of runs are too long for a legend.
-			for _, values := range steps {
-				varies = varies || slices.ContainsFunc(values, func(value float64) bool { return value != plot.Series[i].Y[0] })
+	for i, s := range []Selection{a, b} {
+		var files []string
+		for _, r := range s.Records {
+			if ending := filepath.Ext(r.Curve); ending == ".jsonl" || ending == ".csv" { // Others are tails.
+				add(&files, filepath.Join(s.Folder, filepath.FromSlash(r.Curve)))
 			}
 		}
-		if len(plot.Series) == 2 && varies {
-			c.Curves = append(c.Curves, plot)
+		for _, err := range addCurves(&c.Curves, []string{"A", "B"}[i], files...) { // Named as in the tables. The names of runs are too long for a legend.
+			add(&c.Notes, "not read: "+err.Error())
 		}
 	}
-}
-
-// recorded reads what a run has recorded along the way, with one value for each seed.
-func (c *Comparison) recorded(s Selection) map[string]map[float64][]float64 {
-	var files []string
-	for _, r := range s.Records {
-		if ending := filepath.Ext(r.Curve); ending == ".jsonl" || ending == ".csv" { // Others are tails.
-			add(&files, filepath.Join(s.Folder, filepath.FromSlash(r.Curve)))
-		}
-	}
-	all, errs := quantities(files...)
-	for _, err := range errs {
-		add(&c.Notes, "not read: "+err.Error())
-	}
-	return all
+	c.Curves = slices.DeleteFunc(changing(c.Curves), func(f figures.Curves) bool { return len(f.Series) < 2 || len(f.Series[0].X) < 2 })
 }
 
 // Text describes the comparison for a terminal.

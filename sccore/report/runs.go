@@ -196,10 +196,6 @@ func below(folder, path string) string {
 // Curves are the curves that runs have recorded along the way, the losses first, with a series for each stage of each run. Several runs are A, B and so on. A
 // file that ends in the middle of a line, as a copy may, gives what stands before it.
 func Curves(runs ...Run) (all []figures.Curves) {
-	order := []string{"total", "loss"}
-	for _, loss := range sccore.Losses {
-		order = append(order, loss.Name)
-	}
 	var names []string // A series looks the same in all plots.
 	for i, r := range runs {
 		for _, file := range r.Files {
@@ -208,14 +204,7 @@ func Curves(runs ...Run) (all []figures.Curves) {
 				name = strings.TrimSpace(string(rune('A'+i)) + " " + name)
 			}
 			add(&names, name)
-			recorded, _ := quantities(file)
-			for quantity, steps := range recorded {
-				at := slices.IndexFunc(all, func(c figures.Curves) bool { return c.Y == quantity })
-				if at < 0 {
-					at, all = len(all), append(all, figures.Curves{X: "step", Y: quantity})
-				}
-				addSteps(&all[at], name, steps)
-			}
+			addCurves(&all, name, file)
 		}
 	}
 	for _, c := range all {
@@ -223,27 +212,40 @@ func Curves(runs ...Run) (all []figures.Curves) {
 			c.Series[i].Look = slices.Index(names, c.Series[i].Name) + 1
 		}
 	}
-	all = slices.DeleteFunc(all, func(c figures.Curves) bool { // What never changes, such as a loss that is switched off.
+	return changing(all)
+}
+
+// addCurves adds a series to the curves of each quantity that files have recorded along the way: the means over the files. The errors name files of which only the
+// beginning is read.
+func addCurves(all *[]figures.Curves, name string, files ...string) (errs []error) {
+	recorded, errs := quantities(files...)
+	for quantity, steps := range recorded {
+		at := slices.IndexFunc(*all, func(c figures.Curves) bool { return c.Y == quantity })
+		if at < 0 {
+			at, *all = len(*all), append(*all, figures.Curves{X: "step", Y: quantity})
+		}
+		for _, step := range slices.Sorted(maps.Keys(steps)) {
+			figures.AddPoint(&(*all)[at].Series, name, step, stats.MeanInterval(steps[step]).Mean)
+		}
+	}
+	return errs
+}
+
+// changing sorts curves, the losses first, and leaves out what never changes, such as a loss that is switched off.
+func changing(all []figures.Curves) []figures.Curves {
+	order := []string{"total", "loss"}
+	for _, loss := range sccore.Losses {
+		order = append(order, loss.Name)
+	}
+	all = slices.DeleteFunc(all, func(c figures.Curves) bool {
 		first := c.Series[0].Y
 		return len(first) > 1 && !slices.ContainsFunc(c.Series, func(s figures.Series) bool {
 			return slices.ContainsFunc(s.Y, func(y float64) bool { return y != first[0] })
 		})
 	})
-	place := func(c figures.Curves) int {
-		if at := slices.Index(order, c.Y); at >= 0 {
-			return at
-		}
-		return len(order)
-	}
+	place := func(c figures.Curves) int { return (slices.Index(order, c.Y) + len(order) + 1) % (len(order) + 1) } // Others come last.
 	slices.SortFunc(all, func(a, b figures.Curves) int { return cmp.Or(place(a)-place(b), cmp.Compare(a.Y, b.Y)) })
 	return all
-}
-
-// addSteps adds a series of the mean values at steps.
-func addSteps(plot *figures.Curves, name string, steps map[float64][]float64) {
-	for _, step := range slices.Sorted(maps.Keys(steps)) {
-		figures.AddPoint(&plot.Series, name, step, stats.MeanInterval(steps[step]).Mean)
-	}
 }
 
 // quantities reads curves, each of lines of JSON or a table: by quantity and step, a value for each file. Points without a step are left out, and those before an

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -135,20 +136,14 @@ func (f Chart) sheet() (sheet, error) {
 			p.legend = nil
 		}
 		c.panels = append(c.panels, p)
-		name := curves.Y
-		if f.Title != "" {
-			name = curves.Title
-		}
+		name := lo.Ternary(f.Title != "", curves.Title, curves.Y)
 		for _, s := range curves.Series {
 			c.records = append(c.records, curves.records(name, s, seeds)...)
 		}
 	}
 	c.height += tall / pixel
 	for i, p := range c.panels {
-		ranges := p
-		if f.Shared {
-			ranges = all
-		}
+		ranges := lo.Ternary(f.Shared, all, p)
 		fit(&p.X, ranges.X.Min, ranges.X.Max)
 		fit(&p.Y, ranges.Y.Min, ranges.Y.Max)
 		for _, level := range f.Panels[i].Levels {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/rle"
 	xdraw "golang.org/x/image/draw"
@@ -241,10 +242,7 @@ type Object struct {
 func DrawObjects(picture image.Image, objects []Object, scale int) *image.RGBA {
 	drawn := enlarge(picture, scale)
 	size := drawn.Rect.Size()
-	thick := 1
-	if size.X > 300 {
-		thick = 2
-	}
+	thick := lo.Ternary(size.X > 300, 2, 1)
 	for _, object := range slices.Backward(objects) {
 		colour := ClassColour(uint8((object.Class + 1) % int(datasets.Ignore)))
 		if height, width := object.Mask.Size(); height > 0 && height*scale == size.Y && width*scale == size.X {

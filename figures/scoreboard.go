@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 )
 
@@ -159,10 +160,7 @@ func (s Scoreboard) caption() (sentences []string) {
 		for _, verdict := range verdicts {
 			count[verdict]++
 		}
-		claims := "claims"
-		if len(verdicts) == 1 {
-			claims = "claim"
-		}
+		claims := lo.Ternary(len(verdicts) == 1, "claim", "claims")
 		sentences = append(sentences, fmt.Sprintf("%s: of %d %s, %d hold corrected, %d hold alone, %d are open, %d fail alone, %d fail corrected and %d have no runs.",
 			sectionTitles[kind], len(verdicts), claims, count[HoldsCorrected], count[HoldsAlone], count[Open], count[FailsAlone], count[FailsCorrected], count[NoRuns]))
 	}
@@ -299,10 +297,7 @@ func (s Scoreboard) CSV() string {
 		if row.Images.N > 0 {
 			images = [3]string{plain(row.Images.Low), plain(row.Images.High), strconv.Itoa(row.Images.N)}
 		}
-		mean := ""
-		if len(row.Values) > 0 {
-			mean = sevenDigits(row.Interval.Mean)
-		}
+		mean := lo.Ternary(len(row.Values) > 0, sevenDigits(row.Interval.Mean), "")
 		records = append(records, []string{row.Claim.ID, row.Claim.Part, row.Claim.Text, row.Claim.Measure, signs[row.Claim.Sign], row.Claim.Unit, row.Claim.Experiment,
 			row.Claim.Control, string(row.Kind), s.Profile, strings.Join(row.Data, "; "), plain(row.Claim.Paper), mean, plain(row.Interval.SD), plain(row.Interval.Low),
 			plain(row.Interval.High), strconv.Itoa(len(row.Values)), joinPlain(row.Values), plain(row.P), plain(row.Corrected), strconv.Itoa(row.Family), string(row.Verdict),

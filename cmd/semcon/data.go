@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/spelling"
 	"github.com/semcon/semcon/sccore/backend"
@@ -123,10 +124,7 @@ func listData(ctx context.Context, format, folder string) {
 		if i == 0 && len(lacking) > 0 {
 			fmt.Fprintf(w, "\n\"semcon data fetch DATASET --data %s\" downloads, or says how to get:\n", quote(folder))
 		}
-		size := "by hand"
-		if d.Steps == "" {
-			size = fetch.Size(d.Bytes())
-		}
+		size := lo.Ternary(d.Steps == "", fetch.Size(d.Bytes()), "by hand")
 		if lacking[d.Key] {
 			fmt.Fprintf(w, "  %-14s %-8s %s\n", d.Key, size, d.Name)
 		}

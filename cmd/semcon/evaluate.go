@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/spelling"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -173,10 +174,7 @@ func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitF
 	if probe, ok := e.(*evaluation.LinearClassification); ok && len(c.source.Folders) > 0 && !settings.Given(c.set, "epochs") { // One epoch of few images trains nothing.
 		probe.Epochs = max(probe.Epochs, probe.Images/d.Objects[0].Len())
 	}
-	batch := 16
-	if c.Single {
-		batch = 1
-	}
+	batch := lo.Ternary(c.Single, 1, 16)
 	encoder := must.M1(v.encoder(openEngine(), batch))
 	defer encoder.Close()
 	encoder.Seed = c.seed

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments"
@@ -63,10 +64,7 @@ func trainVerb() *cobra.Command {
 		o.Command = commandLine(append([]string{"semcon"}, os.Args[1:]...)...)
 		announceEngine(os.Stderr, *devices)
 		o.Say, o.Bar = say, newBar
-		did := "wrote"
-		if ownimages.Finished(o.Out) {
-			did = "already finished:"
-		}
+		did := lo.Ternary(ownimages.Finished(o.Out), "already finished:", "wrote")
 		must.M(ownimages.Train(c.Context(), engine, o))
 		fmt.Printf("%s %s and %s\n", did, filepath.Join(o.Out, ownimages.EncoderFile), filepath.Join(o.Out, ownimages.ReportFile))
 	}
@@ -245,10 +243,7 @@ func reproduceVerb() *cobra.Command {
 			fmt.Fprintf(os.Stderr, "%d of %d: %s\n", i+1, len(chosen), e.Name)
 			options := *o
 			if options.Data = e.DataFor(*o); options.Data == "" && o.Data != "" && !e.GeneratesData {
-				why := fmt.Sprintf("has none of its datasets in %s", o.Data)
-				if e.DataBySet {
-					why = "needs files for photographs that --set names"
-				}
+				why := lo.Ternary(e.DataBySet, "needs files for photographs that --set names", fmt.Sprintf("has none of its datasets in %s", o.Data))
 				fmt.Fprintf(os.Stderr, "%s %s: it takes synthetic images\n", e.Name, why)
 			}
 			err := panics.Catch(func() error { return e.Run(c.Context(), b, options) })

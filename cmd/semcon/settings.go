@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/ownimages"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
@@ -107,10 +108,7 @@ func defaults(e study.Experiment, profile study.Profile, dataset string) (all []
 	default:
 		datasets = []string{"synthetic"}
 	}
-	starts := [][]string{nil}
-	if profile == study.Full || profile == study.Real {
-		starts = [][]string{{"init=FILE"}, {"weights=" + os.DevNull}, nil}
-	}
+	starts := lo.Ternary(profile == study.Full || profile == study.Real, [][]string{{"init=FILE"}, {"weights=" + os.DevNull}, nil}, [][]string{nil})
 	for _, dataset := range datasets {
 		options := study.Options{Profile: profile, Seeds: 1, Out: "out"}
 		if dataset != "" && dataset != "synthetic" {
@@ -256,10 +254,7 @@ func settingsVerb() *cobra.Command {
 		}
 		fmt.Println(header)
 		for _, s := range all {
-			meaning := cmp.Or(meanings[s.Field], "see "+path.Base(s.Field))
-			if isGroup(s) {
-				meaning = "The same keys with the same defaults, but for those that follow."
-			}
+			meaning := lo.Ternary(isGroup(s), "The same keys with the same defaults, but for those that follow.", cmp.Or(meanings[s.Field], "see "+path.Base(s.Field)))
 			if s.Allowed != "" {
 				meaning += "\n    Allowed: " + s.Allowed
 			}

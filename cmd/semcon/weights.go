@@ -13,6 +13,7 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -133,10 +134,7 @@ func openDevices(n int, checkpointEvery time.Duration) compute.Backend {
 
 // announceEngine prints the engine of a run, its devices if there are several, and a warning where there is a faster engine.
 func announceEngine(w io.Writer, devices int) {
-	shared := ""
-	if devices > 1 {
-		shared = fmt.Sprintf(", %d devices", devices)
-	}
+	shared := lo.Ternary(devices > 1, fmt.Sprintf(", %d devices", devices), "")
 	fmt.Fprintf(w, "engine: %s%s\n", backend.Engine(), shared)
 	if backend.IsGo() {
 		fmt.Fprintf(w, "warning: training on the pure-Go engine takes about 25 times as long as on XLA; to get XLA: %s\n", xlaRemedy())

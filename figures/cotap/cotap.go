@@ -16,6 +16,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/usage"
 	"github.com/semcon/semcon/losses"
@@ -72,10 +73,7 @@ func measure(b compute.Backend, way string, n int) (cost Cost, err error) {
 	c := losses.DefaultCoTAP()
 	run := func() error { _, _, err := c.Evaluate(wideP, wideQ); return err }
 	if way != "host" {
-		loss := c.Loss
-		if way == "brute force" {
-			loss = c.BruteForce
-		}
+		loss := lo.Ternary(way == "brute force", c.BruteForce, c.Loss)
 		exec := try.E1(graph.NewExec(b, func(in []*graph.Node) []*graph.Node {
 			value := loss(in[0], in[1])
 			return append([]*graph.Node{value}, graph.Gradient(value, in[0])...)

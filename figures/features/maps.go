@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
@@ -126,10 +127,7 @@ func Framework(g sccore.Intermediates, v encoder.ViT, title string) (_ figures.S
 	const online, target, loss = 0, 1, 2
 	size, shape := fmt.Sprintf("%d×%d pixels", g.ViewSize, g.ViewSize), fmt.Sprintf("%d×%d patches × %d", g.Grid, g.Grid, g.Dim)
 	overlap := fmt.Sprintf("%d×%d places × %d", g.Grid, g.Grid, g.Outputs)
-	filter := v.Name
-	if v.Prototypes > 0 {
-		filter = fmt.Sprintf("filter of %d prototypes", v.Prototypes)
-	}
+	filter := lo.Ternary(v.Prototypes > 0, fmt.Sprintf("filter of %d prototypes", v.Prototypes), v.Name)
 	pairs := fmt.Sprintf("%d pairs of patches", len(g.P))
 	line := func(name string, value, lambda float64) string {
 		return fmt.Sprintf("%s %.3f, λ %.2g", name, value, lambda)

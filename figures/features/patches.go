@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/tsne"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -124,10 +125,7 @@ func (m SparseMatches) OfClass(ctx context.Context, frozen *evaluation.FeatureEx
 		Title: fmt.Sprintf("Mutual nearest patches of images of a class, %s", set.Name), Kinds: []string{"both patches have one class", "they have two"},
 	}
 	drawn := try.E1(evaluation.PatchSample{Size: m.Size}.Draw(ctx, frozen, set, 0))
-	first := 0
-	if set.Classes[0] == "background" {
-		first = 1
-	}
+	first := lo.Ternary(set.Classes[0] == "background", 1, 0)
 	byImage := make([][]int, set.Len()) // Places in drawn.
 	counts := make([][]int, len(set.Classes))
 	for c := range counts {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
@@ -229,10 +230,7 @@ func (w *Viewer) Points(encoder NamedEncoder, points ...Point) (_ figures.ImageG
 	const leastFrame = 0.1 // As a share of the image, so that a frame can be seen.
 	sheet := figures.ImageGrid{Title: "Patches that are like the one at a point", ColumnLabels: []string{"point"}, Scale: 1, Legend: figures.CosineLegend()}
 	for i := range w.shown {
-		label := "likeness to it"
-		if len(w.shown) > 1 {
-			label = fmt.Sprintf("likeness, image %d", i+1)
-		}
+		label := lo.Ternary(len(w.shown) > 1, fmt.Sprintf("likeness, image %d", i+1), "likeness to it")
 		sheet.ColumnLabels = append(sheet.ColumnLabels, label, "most alike")
 	}
 	s := try.E1(w.encode(encoder.File))

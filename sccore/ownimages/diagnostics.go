@@ -9,6 +9,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -44,10 +45,7 @@ const (
 // Damage says how diagnostics differ from the initial ones so much that training damages the encoder, or nothing. Features of a damaged encoder have little in
 // common with the initial ones, or use far fewer dimensions. Features of random weights have nothing to lose but their rank.
 func (d Diagnostics) Damage(initial Diagnostics, pretrained bool) string {
-	share := leastRandomShare
-	if pretrained {
-		share = leastRankShare
-	}
+	share := lo.Ternary(pretrained, leastRankShare, leastRandomShare)
 	switch {
 	case pretrained && d.Similarity < leastSimilarity:
 		return fmt.Sprintf("features have little in common with the initial ones: similarity %.2f, below %g", d.Similarity, leastSimilarity)

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore"
@@ -105,10 +106,7 @@ func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line s
 			strings.Join(f.Images, ", "), im.held.Len(), held.Len(), leastHeld, im.Skipped[len(im.Skipped)-1])
 	}
 	try.E(im.openClasses(ctx, classed, heldClassed))
-	folders := "no class folders"
-	if im.classes != nil {
-		folders = plural.Count(len(im.classes), "class folder")
-	}
+	folders := lo.Ternary(im.classes != nil, plural.Count(len(im.classes), "class folder"), "no class folders")
 	im.Summary += "; " + folders
 	return im, nil
 }
@@ -314,10 +312,7 @@ func (s Start) size(c *sccore.Config, v encoder.ViT) {
 
 // measuredSize is the height and width in pixels at which diagnostics encode: the size of a global view, but enough patches to see something on.
 func (s Start) measuredSize(c sccore.Config, v encoder.ViT) int {
-	least := 96
-	if s.Smoke {
-		least = 2 * c.Views.GlobalCropSize
-	}
+	least := lo.Ternary(s.Smoke, 2*c.Views.GlobalCropSize, 96)
 	return v.NearestSize(max(c.Views.GlobalCropSize, least))
 }
 

@@ -35,19 +35,10 @@ func dataVerb() *cobra.Command {
 	from := c.Flags().String("from", "", "`URL` of a folder to fetch archives from; by default their official places")
 	format := formatFlag(c)
 	lacking := c.Flags().String("for", "", "fetch what an `EXPERIMENT` lacks")
-	var known, all []string
-	for _, e := range experiments.All() {
-		all = append(all, e.Name)
-	}
-	complete(c, "for", all...)
-	for _, d := range fetch.Table {
-		known = append(known, d.Key)
-	}
+	complete(c, "for", lo.Map(experiments.All(), func(e study.Experiment, _ int) string { return e.Name })...)
+	known := lo.Map(fetch.Table, func(d fetch.Dataset, _ int) string { return d.Key })
 	c.ValidArgsFunction = func(_ *cobra.Command, names []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(names) == 0 {
-			return []string{"fetch"}, cobra.ShellCompDirectiveNoFileComp
-		}
-		return known, cobra.ShellCompDirectiveNoFileComp
+		return lo.Ternary(len(names) == 0, []string{"fetch"}, known), cobra.ShellCompDirectiveNoFileComp
 	}
 	c.Run = func(c *cobra.Command, names []string) {
 		if len(names) == 0 && *lacking == "" {
@@ -60,11 +51,9 @@ func dataVerb() *cobra.Command {
 		refuse(folder == "", "name a folder to fetch to: --data FOLDER or SEMCON_DATA")
 		if names = names[1:]; *lacking != "" {
 			e, _ := oneExperiment([]string{*lacking})
-			for _, name := range e.Reads {
-				if slices.ContainsFunc(datasets.Available(folder, name), datasets.Status.Missing) {
-					names = append(names, name)
-				}
-			}
+			names = lo.Filter(e.Reads, func(name string, _ int) bool {
+				return slices.ContainsFunc(datasets.Available(folder, name), datasets.Status.Missing)
+			})
 			if len(names) == 0 {
 				fmt.Printf("%s lacks no dataset\n", e.Name)
 			}
@@ -189,18 +178,12 @@ func listVerb() *cobra.Command {
 	c.Run = func(_ *cobra.Command, names []string) {
 		chosen := experiments.All()
 		if len(names) > 0 {
-			chosen = nil
-		}
-		for i := range names {
-			e, _ := oneExperiment(names[i : i+1])
-			chosen = append(chosen, e)
+			chosen = lo.Map(names, func(name string, _ int) study.Experiment { e, _ := oneExperiment([]string{name}); return e })
 		}
 		if *format == "json" {
-			all := listing{Engine: backend.Engine(), Data: checkData(data)}
-			for _, e := range chosen {
-				all.Experiments = append(all.Experiments, experimentLine{e.Name, e.Title, e.Reproduces, e.Data, e.Cost})
-			}
-			printAs("json", "", all)
+			printAs("json", "", listing{backend.Engine(), checkData(data), lo.Map(chosen, func(e study.Experiment, _ int) experimentLine {
+				return experimentLine{e.Name, e.Title, e.Reproduces, e.Data, e.Cost}
+			})})
 			return
 		}
 		if len(names) == 0 {
@@ -250,10 +233,9 @@ func describeExperiment(e study.Experiment) string {
 	}
 	text := fmt.Sprintf("%s\n  %-10s  %s\n  %-10s  %s\n  %-10s  %s\n", e.Name, "asks", e.Title, "reproduces", e.Reproduces, "data", e.Data)
 	for _, profile := range study.Profiles {
-		if e.Cost[profile] == "" {
-			continue
+		if e.Cost[profile] != "" {
+			text += fmt.Sprintf("  %-10s  %s\n", profile, e.Cost[profile])
 		}
-		text += fmt.Sprintf("  %-10s  %s\n", profile, e.Cost[profile])
 	}
 	return text
 }

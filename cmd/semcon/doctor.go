@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/backend/xlacache"
@@ -119,9 +120,7 @@ func checkSetup(ctx context.Context) (findings []finding) {
 	case err != nil:
 		return []finding{{stateBroken, "set-up", err.Error()}}
 	}
-	for _, limit := range limits {
-		findings = append(findings, finding{stateMissing, "this machine", limit})
-	}
+	findings = lo.Map(limits, func(limit string, _ int) finding { return finding{stateMissing, "this machine", limit} })
 	probes := map[string][]string{
 		"Jupyter":    {in.python(), "-c", "import jupyterlab; print('JupyterLab', jupyterlab.__version__)"},
 		"Go kernel":  {in.dir("bin", "gonb"), "-V"},

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/spelling"
 	"github.com/semcon/semcon/sccore/experiments"
@@ -107,10 +108,7 @@ func flagError(c *cobra.Command, err error) error {
 
 // unknownVerb is the error of a name that is no verb.
 func unknownVerb(root *cobra.Command, name string) error {
-	var names []string
-	for _, verb := range root.Commands() {
-		names = append(names, verb.Name())
-	}
+	names := lo.Map(root.Commands(), func(verb *cobra.Command, _ int) string { return verb.Name() })
 	return usagef("unknown verb %q%s (\"semcon help\" lists the verbs)", name, spelling.DidYouMean(name, names))
 }
 
@@ -133,15 +131,10 @@ func complete(c *cobra.Command, flag string, values ...string) {
 
 // completeExperiments makes the shell complete the names of experiments and of the paper's tables, and more.
 func completeExperiments(c *cobra.Command, more ...string) {
-	names := more
 	for _, e := range experiments.All() {
-		for _, name := range append([]string{e.Name}, e.Labels...) {
-			if !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
+		more = append(append(more, e.Name), e.Labels...)
 	}
-	complete(c, "", names...)
+	complete(c, "", lo.Uniq(more)...)
 }
 
 // dataFlag adds the flag --data.
@@ -150,11 +143,8 @@ func dataFlag(c *cobra.Command, folder *string) {
 }
 
 // profileNames are the names of the profiles.
-func profileNames() (names []string) {
-	for _, profile := range study.Profiles {
-		names = append(names, string(profile))
-	}
-	return names
+func profileNames() []string {
+	return lo.Map(study.Profiles, func(p study.Profile, _ int) string { return string(p) })
 }
 
 // profileFlag adds the flag --profile, whose profile is that of what it names.
@@ -280,11 +270,7 @@ func listed(names []string) string {
 
 // commandLine joins words as a shell reads them.
 func commandLine(words ...string) string {
-	var quoted []string
-	for _, word := range words {
-		quoted = append(quoted, quote(word))
-	}
-	return strings.Join(quoted, " ")
+	return strings.Join(lo.Map(words, func(word string, _ int) string { return quote(word) }), " ")
 }
 
 // plainWord matches what means itself in a shell.

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/samber/lo"
+
 	"github.com/janpfeifer/must"
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/backend"
@@ -221,9 +223,7 @@ func helpVerb() *cobra.Command {
 	c := &cobra.Command{
 		Use: "help [VERB]", Short: "list the verbs, or describe one", Example: "semcon help lab\nsemcon help --man ~/.local/share/man/man1",
 		ValidArgsFunction: func(c *cobra.Command, _ []string, _ string) (verbs []string, how cobra.ShellCompDirective) {
-			for _, verb := range c.Root().Commands() {
-				verbs = append(verbs, verb.Name()+"\t"+verb.Short)
-			}
+			verbs = lo.Map(c.Root().Commands(), func(verb *cobra.Command, _ int) string { return verb.Name() + "\t" + verb.Short })
 			return verbs, cobra.ShellCompDirectiveNoFileComp
 		},
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/features"
 	"github.com/semcon/semcon/internal/atomicfile"
@@ -58,9 +59,7 @@ func fewImages(file string, inputs []string) (some []string) {
 	if len(paths) <= max(len(inputs), drawnAtOnce) {
 		return paths
 	}
-	for _, i := range datasets.Spread(len(paths), drawnAtOnce) {
-		some = append(some, paths[i])
-	}
+	some = lo.Map(datasets.Spread(len(paths), drawnAtOnce), func(place, _ int) string { return paths[place] })
 	fmt.Fprintf(os.Stderr, "draws %d of the %d images, evenly spread; name images to choose\n", len(some), len(paths))
 	return some
 }
@@ -137,10 +136,7 @@ func attentionVerb() *cobra.Command {
 		}
 		patch := v.ViT.PatchSize
 		refuse(v.size < patch || v.size%patch != 0, "--size %d is not a multiple of the transformer's patches of %d", v.size, patch)
-		var images []evaluation.Image
-		for _, path := range paths {
-			images = append(images, must.M1(v.readImage(path)))
-		}
+		images := lo.Map(paths, func(path string, _ int) evaluation.Image { return must.M1(v.readImage(path)) })
 		encoder := must.M1(v.encoder(openEngine(), 1))
 		defer encoder.Close()
 		sheet := must.M1(maps.Draw(encoder.FeatureExtractor, images))
@@ -283,10 +279,7 @@ func imageIDs(stems []string) (ids []int64) {
 		}
 	}
 	if len(ids) < len(stems) {
-		ids = nil
-		for i := range stems {
-			ids = append(ids, int64(i+1))
-		}
+		return lo.RangeFrom(int64(1), len(stems))
 	}
 	return ids
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/janpfeifer/must"
 	"github.com/parquet-go/parquet-go"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
@@ -43,15 +44,12 @@ func readRecords(verbName string, o *study.Options, in string, all ...study.Expe
 }
 
 // otherProfiles returns the sorted profiles of the records if none of them has the wanted profile.
-func otherProfiles(records []study.Record, wanted study.Profile) (others []string) {
-	for _, r := range records {
-		if r.Profile == wanted {
-			return nil
-		}
-		others = append(others, string(r.Profile))
+func otherProfiles(records []study.Record, wanted study.Profile) []string {
+	others := lo.UniqMap(records, func(r study.Record, _ int) string { return string(r.Profile) })
+	if slices.Contains(others, string(wanted)) {
+		return nil
 	}
-	slices.Sort(others)
-	return slices.Compact(others)
+	return slices.Sorted(slices.Values(others))
 }
 
 func tableVerb() *cobra.Command {
@@ -121,26 +119,18 @@ func setFlag(c *cobra.Command, o *study.Options) {
 // namedTables returns the tables that show the paper's table or figure with the label. They are all tables if no title has the label: the paper's figures of
 // noise-rate and over-dispersion have no numbers, and their tables have titles of their own.
 func namedTables(tables []figures.Table, label string) (named []figures.Table) {
-	for _, table := range tables {
-		title := strings.TrimPrefix(strings.TrimPrefix(table.Title, "Tab. "), "Fig. ")
-		if rest, ok := strings.CutPrefix(title, label); label == "" || ok && (rest == "" || strings.ContainsAny(rest[:1], " ,")) {
-			named = append(named, table)
-		}
-	}
-	if len(named) == 0 {
-		return tables
-	}
-	return named
+	named = lo.Filter(tables, func(t figures.Table, _ int) bool {
+		rest, ok := strings.CutPrefix(strings.TrimPrefix(strings.TrimPrefix(t.Title, "Tab. "), "Fig. "), label)
+		return label == "" || ok && (rest == "" || strings.ContainsAny(rest[:1], " ,"))
+	})
+	return lo.Ternary(len(named) == 0, tables, named)
 }
 
 // paperAlone lists the tables that show the paper's numbers alone, by their names in the paper.
 func paperAlone(tables []figures.Table) string {
-	var names []string
-	for _, table := range tables {
-		if table.PaperAlone() {
-			names = append(names, strings.TrimPrefix(table.Title, "Tab. "))
-		}
-	}
+	names := lo.FilterMap(tables, func(t figures.Table, _ int) (string, bool) {
+		return strings.TrimPrefix(t.Title, "Tab. "), t.PaperAlone()
+	})
 	return strings.Join(names, ", ")
 }
 
@@ -291,10 +281,9 @@ func recordsVerb() *cobra.Command {
 		if c.Flags().Changed("out") {
 			requireFolder("out", *out)
 		}
-		all := []study.Quantity{}
-		for _, e := range inOrder(names) {
-			all = append(all, study.Quantities(must.M1(study.Records(study.Folder(*out, e.Name))))...)
-		}
+		all := lo.FlatMap(inOrder(names), func(e study.Experiment, _ int) []study.Quantity {
+			return study.Quantities(must.M1(study.Records(study.Folder(*out, e.Name))))
+		})
 		switch *format {
 		case "json":
 			printAs("json", "", all)

@@ -264,15 +264,6 @@ func reproduceVerb() *cobra.Command {
 
 // inOrder returns the named experiments, or all if there are no names, each after those whose runs it reads. It ends the verb with an error.
 func inOrder(names []string) (chosen []study.Experiment) {
-	wanted := map[string]bool{}
-	for i := range names {
-		e, _ := oneExperiment(names[i : i+1])
-		wanted[e.Name] = true
-	}
-	for _, e := range experiments.All() {
-		if len(names) == 0 || wanted[e.Name] {
-			chosen = append(chosen, e)
-		}
-	}
-	return chosen
+	wanted := lo.Map(names, func(name string, _ int) string { e, _ := oneExperiment([]string{name}); return e.Name })
+	return lo.Filter(experiments.All(), func(e study.Experiment, _ int) bool { return len(names) == 0 || slices.Contains(wanted, e.Name) })
 }

@@ -199,9 +199,7 @@ func completeSettings(c *cobra.Command) {
 		profile, _ := study.ParseProfile(c.Flag("profile").Value.String())
 		_ = ended(func() { // Without an experiment there are no keys.
 			_, _, all := settingsOf(names, profile, "")
-			for _, s := range all {
-				keys = append(keys, s.Key+"=\t"+s.Value)
-			}
+			keys = lo.Map(all, func(s settings.Setting, _ int) string { return s.Key + "=\t" + s.Value })
 		})
 		return keys, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	}))
@@ -233,11 +231,9 @@ func settingsVerb() *cobra.Command {
 		refuse(len(all) == 0, "%s has no setting with %q in its key", name, word)
 		switch {
 		case *format == "json":
-			listed := make([]settingLine, len(all))
-			for i, s := range all {
-				listed[i] = settingLine{s.Key, s.Value, s.Allowed, meanings[s.Field]}
-			}
-			printAs("json", "", listed)
+			printAs("json", "", lo.Map(all, func(s settings.Setting, _ int) settingLine {
+				return settingLine{s.Key, s.Value, s.Allowed, meanings[s.Field]}
+			}))
 			return
 		case *format == "yaml":
 			fmt.Printf("# Settings of %s, profile %s. Take the # away from a key to change it: semcon run %[1]s --config FILE\n", name, profile)

@@ -20,6 +20,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/page"
 	"github.com/semcon/semcon/internal/plural"
@@ -112,18 +113,8 @@ func describeStatus(name string, profile study.Profile, cells []study.CellStatus
 
 // totals says how many cells are in which state.
 func totals(cells []study.CellStatus) string {
-	var parts []string
-	for _, state := range study.States {
-		n := 0
-		for _, c := range cells {
-			if c.State == state {
-				n++
-			}
-		}
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, state))
-		}
-	}
+	count := lo.CountValuesBy(cells, func(c study.CellStatus) study.State { return c.State })
+	parts := lo.FilterMap(study.States, func(s study.State, _ int) (string, bool) { return fmt.Sprintf("%d %s", count[s], s), count[s] > 0 })
 	return strings.Join(parts, ", ")
 }
 
@@ -204,13 +195,9 @@ func describeRuns(folder string, runs []report.Run) string {
 
 // chosenRuns are the places of the named runs; without one of them, that of the first run with curves.
 func chosenRuns(runs []report.Run, names ...string) (places []int) {
-	for i, r := range runs {
-		if slices.Contains(names, r.Name) {
-			places = append(places, i)
-		}
-	}
-	if places == nil {
-		places = []int{max(0, slices.IndexFunc(runs, func(r report.Run) bool { return len(r.Files) > 0 }))}
+	places = lo.FilterMap(runs, func(r report.Run, i int) (int, bool) { return i, slices.Contains(names, r.Name) })
+	if len(places) == 0 {
+		return []int{max(0, slices.IndexFunc(runs, func(r report.Run) bool { return len(r.Files) > 0 }))}
 	}
 	return places
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/settings"
@@ -53,11 +54,7 @@ func submitVerb() *cobra.Command {
 		requireWritable("out", o.Out)
 		o.Warn = say
 		cells := statusOf(experiment, *o)
-		for _, cell := range cells {
-			if cell.State != study.Done {
-				job.Cells = append(job.Cells, cell.Name)
-			}
-		}
+		job.Cells = lo.FilterMap(cells, func(cell study.CellStatus, _ int) (string, bool) { return cell.Name, cell.State != study.Done })
 		if len(job.Cells) == 0 {
 			fmt.Printf("%s: all recorded\n", plural.Count(len(cells), "cell"))
 			return
@@ -125,10 +122,7 @@ type clusterJob struct {
 
 // Script is what the shell of a task of Kubernetes runs.
 func (j clusterJob) Script() string {
-	var cells []string
-	for _, cell := range j.Cells {
-		cells = append(cells, onlyCell(cell))
-	}
+	cells := lo.Map(j.Cells, func(cell string, _ int) string { return onlyCell(cell) })
 	return fmt.Sprintf("cells=(\n  %s\n)\nexec %s --only \"${cells[$JOB_COMPLETION_INDEX]}\"\n", strings.Join(cells, "\n  "), commandLine(j.Command...))
 }
 

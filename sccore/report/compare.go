@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"html/template"
 	"maps"
+	"math"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/page"
@@ -198,11 +201,7 @@ func (p Paired) Difference() string {
 
 // BySeed lists the differences with their seeds.
 func (p Paired) BySeed() string {
-	var list []string
-	for i, seed := range p.Seeds {
-		list = append(list, fmt.Sprintf("%d: %+.4g", seed, p.Differences[i]))
-	}
-	return strings.Join(list, ", ")
+	return strings.Join(lo.Map(p.Seeds, func(seed, i int) string { return fmt.Sprintf("%d: %+.4g", seed, p.Differences[i]) }), ", ")
 }
 
 // curves fills in the curves of what both runs have recorded along the way.
@@ -223,17 +222,11 @@ func (c *Comparison) curves(a, b Selection) {
 
 // Text describes the comparison for a terminal.
 func (c Comparison) Text() string {
-	var settings, numbers [][]string
-	for _, row := range c.Settings {
-		settings = append(settings, row[:])
-	}
-	for _, p := range c.Numbers {
-		name := p.Name
-		if p.Metric != "" {
-			name += " (" + strings.TrimSuffix(p.Metric+", "+p.Unit, ", ") + ")"
-		}
-		numbers = append(numbers, []string{name, p.Means()[0], p.Means()[1], p.Difference(), p.BySeed()})
-	}
+	settings := lo.Map(c.Settings, func(row [3]string, _ int) []string { return row[:] })
+	numbers := lo.Map(c.Numbers, func(p Paired, _ int) []string {
+		metric := lo.Ternary(p.Metric == "", "", " ("+strings.TrimSuffix(p.Metric+", "+p.Unit, ", ")+")")
+		return []string{p.Name + metric, p.Means()[0], p.Means()[1], p.Difference(), p.BySeed()}
+	})
 	text := fmt.Sprintf("A  %s\nB  %s\n", c.Names[0], c.Names[1]) + textOf("settings that differ", "none", []string{"", "A", "B"}, settings) +
 		textOf("numbers, B − A paired by seed, with 95 % intervals", "", []string{"", "A", "B", "B − A", "by seed"}, numbers) +
 		CurvesText("the runs have none in common", c.Curves)
@@ -248,14 +241,10 @@ func CurvesText(none string, curves []figures.Curves) string {
 	number := func(value float64) string { return fmt.Sprintf("%.4g", value) }
 	var rows [][]string
 	for _, f := range curves {
-		var all []float64
-		for _, s := range f.Series {
-			all = append(all, s.Y...)
-		}
-		name := f.Y
-		for _, s := range f.Series {
+		all := lo.FlatMap(f.Series, func(s figures.Series, _ int) []float64 { return s.Y })
+		for i, s := range f.Series {
+			name := lo.Ternary(i == 0, f.Y, "")
 			rows = append(rows, []string{name, s.Name, number(s.Y[0]), spark(s.Y, slices.Min(all), slices.Max(all)), number(s.Y[len(s.Y)-1])})
-			name = ""
 		}
 	}
 	return textOf("curves, from the first step to the last", none, nil, rows)
@@ -263,16 +252,14 @@ func CurvesText(none string, curves []figures.Curves) string {
 
 // textOf is a table for a terminal; none stands in the place of rows.
 func textOf(title, none string, columns []string, rows [][]string) string {
-	if rows == nil {
+	if len(rows) == 0 {
 		columns, rows = nil, [][]string{{none}}
 	}
-	g := figures.Grid{Sections: make([]figures.Section, 1)}
-	for _, name := range columns {
-		g.Columns = append(g.Columns, figures.Column{Title: name})
-	}
-	for _, row := range rows {
-		row[0] = "  " + row[0]
-		g.Sections[0].Rows = append(g.Sections[0].Rows, figures.GridRow{Cells: figures.Plain(row...)})
+	g := figures.Grid{
+		Columns: lo.Map(columns, func(name string, _ int) figures.Column { return figures.Column{Title: name} }),
+		Sections: []figures.Section{{Rows: lo.Map(rows, func(row []string, _ int) figures.GridRow {
+			return figures.GridRow{Cells: figures.Plain(append([]string{"  " + row[0]}, row[1:]...)...)}
+		})}},
 	}
 	return "\n" + title + "\n" + strings.TrimSuffix(g.Text(), "\n")
 }
@@ -280,15 +267,11 @@ func textOf(title, none string, columns []string, rows [][]string) string {
 // spark draws values between two bounds in a line of characters.
 func spark(values []float64, low, high float64) string {
 	const most = 24 // Characters.
-	levels, line, n := []rune("▁▂▃▄▅▆▇█"), "", min(len(values), most)
-	for i := range n {
-		level := 0
-		if high > low {
-			level = int((values[i*(len(values)-1)/max(1, n-1)] - low) / (high - low) * float64(len(levels)-1))
-		}
-		line += string(levels[min(max(level, 0), len(levels)-1)])
-	}
-	return line
+	levels, n := []rune("▁▂▃▄▅▆▇█"), min(len(values), most)
+	return string(lo.Times(n, func(i int) rune {
+		share := (values[i*(len(values)-1)/max(1, n-1)] - low) / max(high-low, math.SmallestNonzeroFloat64)
+		return levels[int(min(max(share, 0), 1)*float64(len(levels)-1))]
+	}))
 }
 
 //go:embed compare.html
@@ -297,15 +280,12 @@ var comparisonText string
 var comparisonTemplate = page.Template(comparisonText)
 
 // Write writes the comparison as a page.
-func (c Comparison) Write(file string) error {
+func (c Comparison) Write(file string) (err error) {
+	defer try.Handle(&err)
 	const panels = 3 // Curves beside each other.
 	var rows []template.URL
 	for row := range slices.Chunk(c.Curves, panels) {
-		drawn, err := page.Image(figures.CurvesRow(row))
-		if err != nil {
-			return err
-		}
-		rows = append(rows, drawn)
+		rows = append(rows, try.E1(page.Image(figures.CurvesRow(row))))
 	}
 	return page.Write(file, comparisonTemplate, struct {
 		Comparison

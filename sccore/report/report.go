@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/gomlx/compute"
+	"github.com/samber/lo"
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/page"
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/backend"
@@ -104,9 +106,7 @@ func Write(file string, o Options) error {
 func (o Options) section(e study.Experiment, file string) section {
 	s, folder := section{Info: e.Info}, study.Folder(o.Out, e.Name)
 	broken, err := study.BrokenLines(folder)
-	for _, line := range broken {
-		s.Problems = append(s.Problems, line+" (left out)")
-	}
+	s.Problems = lo.Map(broken, func(line string, _ int) string { return line + " (left out)" })
 	var all []study.Record
 	if err == nil {
 		all, err = study.Records(folder)
@@ -118,16 +118,8 @@ func (o Options) section(e study.Experiment, file string) section {
 	if selected, err := e.Selected(all, study.Options{Profile: o.Profile, Out: o.Out, Set: o.Set}); err == nil {
 		all = selected
 	}
-	var records []study.Record
-	var others []string
-	for _, r := range all {
-		if r.Profile == o.Profile {
-			records = append(records, r)
-		} else {
-			add(&others, string(r.Profile))
-		}
-	}
-	s.Records, s.Others = len(records), strings.Join(others, ", ")
+	records, others := lo.FilterReject(all, func(r study.Record, _ int) bool { return r.Profile == o.Profile })
+	s.Records, s.Others = len(records), strings.Join(lo.UniqMap(others, func(r study.Record, _ int) string { return string(r.Profile) }), ", ")
 	if err := o.Failures[e.Name]; err != nil {
 		s.Failures = append(s.Failures, firstLine(err.Error()))
 	}
@@ -153,16 +145,12 @@ func (s *section) progress(o Options, e study.Experiment) {
 	if err != nil {
 		return
 	}
-	done := 0
 	for _, c := range cells {
-		if c.State == study.Done {
-			done++
-		}
 		if c.Failure != "" {
 			s.Failures = append(s.Failures, c.Name+": "+c.Failure)
 		}
 	}
-	if done > 0 {
+	if done := lo.CountBy(cells, func(c study.CellStatus) bool { return c.State == study.Done }); done > 0 {
 		s.Progress, s.Complete = fmt.Sprintf("%d of %d", done, len(cells)), done == len(cells)
 	}
 }
@@ -175,16 +163,9 @@ func (s *section) tables(e study.Experiment, records []study.Record, profile stu
 	}
 	filled, cells := 0, 0
 	for _, t := range tables {
-		before := filled
-		for _, row := range t.Rows {
-			for _, cell := range row.Cells {
-				cells++
-				if len(cell.Ours) > 0 {
-					filled++
-				}
-			}
-		}
-		if filled == before {
+		all := lo.FlatMap(t.Rows, func(row figures.Row, _ int) []figures.Cell { return row.Cells })
+		ours := lo.CountBy(all, func(cell figures.Cell) bool { return len(cell.Ours) > 0 })
+		if filled, cells = filled+ours, cells+len(all); ours == 0 {
 			s.Empty = append(s.Empty, t.Title)
 		} else {
 			s.Tables = append(s.Tables, template.HTML(t.LinkedHTML(func(place string) string { return "#" + s.Behind.anchors[place] })))
@@ -268,34 +249,25 @@ func behindOf(experiment string, records []study.Record, link string) behind {
 			b.Settings = append(b.Settings, name+"="+strings.Join(known[name], " | "))
 		}
 	}
-	at := map[[3]string]int{}
+	for _, same := range lo.PartitionBy(records, func(r study.Record) [3]string { return [3]string{r.Row, r.Column, r.ConfigHash} }) {
+		r := same[0]
+		g := group{Anchor: fmt.Sprintf("%s-%d", experiment, r.Line), Row: r.Row, Column: r.Column, Cell: withoutSeed(r), Hash: r.ConfigHash}
+		g.Metric = strings.TrimSuffix(r.Metric+", "+r.Unit, ", ")
+		g.Seeds = lo.Map(same, func(r study.Record, _ int) seed { return seed{r.Seed, r.Line, fmt.Sprintf("%.4g", r.Value)} })
+		slices.SortStableFunc(g.Seeds, func(x, y seed) int { return cmp.Compare(x.Seed, y.Seed) })
+		b.Groups = append(b.Groups, g)
+		for _, r := range same {
+			b.anchors[r.Place()] = g.Anchor
+		}
+	}
 	seconds := map[string]float64{} // By cell and configuration.
 	for _, r := range records {
-		key := [3]string{r.Row, r.Column, r.ConfigHash}
-		i, ok := at[key]
-		if !ok {
-			i = len(b.Groups)
-			at[key] = i
-			metric := strings.TrimSuffix(r.Metric+", "+r.Unit, ", ")
-			b.Groups = append(b.Groups, group{
-				Anchor: fmt.Sprintf("%s-%d", experiment, r.Line), Row: r.Row, Column: r.Column, Metric: metric, Cell: withoutSeed(r), Hash: r.ConfigHash,
-			})
-		}
-		b.Groups[i].Seeds = append(b.Groups[i].Seeds, seed{r.Seed, r.Line, fmt.Sprintf("%.4g", r.Value)})
-		b.anchors[r.Place()] = b.Groups[i].Anchor
 		add(&b.Engines, strings.Join(append([]string{r.Backend}, versions(r.Versions)...), ", "))
 		b.Skipped = max(b.Skipped, len(r.Skipped))
 		run := r.Cell + r.ConfigHash
 		seconds[run] = max(seconds[run], r.Seconds)
 	}
-	for _, g := range b.Groups {
-		slices.SortStableFunc(g.Seeds, func(x, y seed) int { return cmp.Compare(x.Seed, y.Seed) })
-	}
-	total := 0.0
-	for _, s := range seconds {
-		total += s
-	}
-	b.Time = (time.Duration(total) * time.Second).String()
+	b.Time = (time.Duration(lo.Sum(slices.Collect(maps.Values(seconds)))) * time.Second).String()
 	earlier := func(x, y study.Record) int { return x.Finished.Compare(y.Finished) }
 	b.Dates = slices.MinFunc(records, earlier).Finished.Format(time.DateOnly)
 	if last := slices.MaxFunc(records, earlier).Finished.Format(time.DateOnly); last != b.Dates {

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
@@ -48,25 +49,17 @@ func Select(out, name string, profile study.Profile) (_ Selection, err error) {
 	s := Selection{Name: name, Folder: folder}
 	records := try.E1(study.Records(folder))
 	records = slices.DeleteFunc(records, func(r study.Record) bool { return r.Profile != profile })
-	var cells []string
-	for _, r := range records {
-		add(&cells, r.Cell)
-	}
+	cells := lo.UniqMap(records, func(r study.Record, _ int) string { return r.Cell })
 	matching, err := matchingCells(cmp.Or(strings.Trim(pattern, "/"), "*"), cells)
 	if err != nil {
 		return s, fmt.Errorf("run %s: %w", name, err)
 	}
-	hashes := map[string][]string{} // By cell.
-	for _, r := range records {
-		if slices.Contains(matching, r.Cell) && strings.HasPrefix(r.ConfigHash, hash) {
-			s.Records = append(s.Records, r)
-			if !slices.Contains(hashes[r.Cell], r.ConfigHash) {
-				hashes[r.Cell] = append(hashes[r.Cell], r.ConfigHash)
-			}
-		}
-	}
+	s.Records = lo.Filter(records, func(r study.Record, _ int) bool {
+		return slices.Contains(matching, r.Cell) && strings.HasPrefix(r.ConfigHash, hash)
+	})
 	for _, cell := range matching {
-		if ran := hashes[cell]; len(ran) > 1 {
+		ran := lo.Uniq(lo.FilterMap(s.Records, func(r study.Record, _ int) (string, bool) { return r.ConfigHash, r.Cell == cell }))
+		if len(ran) > 1 {
 			return s, fmt.Errorf("run %s: %s was run with %d configurations; choose one by @%s", name, cell, len(ran), strings.Join(ran, " or @"))
 		}
 	}
@@ -233,10 +226,7 @@ func addCurves(all *[]figures.Curves, name string, files ...string) (errs []erro
 
 // changing sorts curves, the losses first, and leaves out what never changes, such as a loss that is switched off.
 func changing(all []figures.Curves) []figures.Curves {
-	order := []string{"total", "loss"}
-	for _, loss := range sccore.Losses {
-		order = append(order, loss.Name)
-	}
+	order := append([]string{"total", "loss"}, lo.Map(sccore.Losses[:], func(loss sccore.Loss, _ int) string { return loss.Name })...)
 	all = slices.DeleteFunc(all, func(c figures.Curves) bool {
 		first := c.Series[0].Y
 		return len(first) > 1 && !slices.ContainsFunc(c.Series, func(s figures.Series) bool {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -103,11 +104,7 @@ func (p *panel) spread(s Series, l look, shift float64) {
 			x := stats.MeanInterval(s.XValues[i])
 			p.Add(&plotter.XErrorBars{XYs: plotter.XYs{at}, XErrors: plotter.XErrors{{Low: x.SD, High: x.SD}}, LineStyle: style})
 		} else if s.Bars == Deviations {
-			dots := seedDots{style: seedDot(style.Color)}
-			for _, value := range values {
-				dots.at = append(dots.at, plotter.XY{X: at.X, Y: value})
-			}
-			p.Add(dots)
+			p.Add(seedDots{lo.Map(values, func(value float64, _ int) plotter.XY { return plotter.XY{X: at.X, Y: value} }), seedDot(style.Color)})
 			p.seeds = true
 		}
 		errors := plotter.YErrors{{Low: at.Y - low, High: high - at.Y}}
@@ -196,10 +193,7 @@ func (f chart) sheet() (sheet, error) {
 			f.scale.drawScale(draw.Crop(c, c.Size().X-bar, 0, 24, -40))
 			c = draw.Crop(c, 0, -bar-gap, 0, 0)
 		}
-		label := vg.Length(0)
-		if len(f.panels) > 1 && f.panels[1].Y.Label.Text == "" {
-			label = 18
-		}
+		label := lo.Ternary[vg.Length](len(f.panels) > 1 && f.panels[len(f.panels)-1].Y.Label.Text == "", 18, 0)
 		n := vg.Length(len(f.panels))
 		wide := (c.Size().X - label - gap*(n-1)) / n
 		left := c.Min.X
@@ -294,10 +288,7 @@ func logTicks(low, high float64) []plot.Tick {
 	if decades < 0.5 {
 		return niceTicks(low, high)
 	}
-	factors := []float64{1, 2, 5}
-	if decades > 3 {
-		factors = factors[:1]
-	}
+	factors := lo.Ternary(decades > 3, []float64{1}, []float64{1, 2, 5})
 	var ticks []plot.Tick
 	for power := math.Floor(math.Log10(low)); power <= math.Log10(high); power++ {
 		for _, factor := range factors {

@@ -67,11 +67,7 @@ func means(values [][]float64, points []float64) []float64 {
 	if values == nil {
 		return points
 	}
-	points = make([]float64, len(values))
-	for i, of := range values {
-		points[i] = stats.MeanInterval(of).Mean
-	}
-	return points
+	return lo.Map(values, func(of []float64, _ int) float64 { return stats.MeanInterval(of).Mean })
 }
 
 // CurvesOf computes curves of several numbers against x: values(x) has one number for each of the names.

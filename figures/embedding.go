@@ -6,6 +6,7 @@ import (
 	"image"
 	"slices"
 
+	"github.com/samber/lo"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -61,10 +62,7 @@ func (f Embedding) sheet() (sheet, error) {
 		i, _ := slices.BinarySearch(occurring, class)
 		return draw.GlyphStyle{Color: look(i).colour(), Radius: vg.Points(2.6), Shape: marker{shape(i+i/len(palette)) % shapes, false}}
 	}
-	var legend []legendEntry
-	for _, class := range occurring {
-		legend = append(legend, legendEntry{name: f.Classes[class], glyph: glyph(class)})
-	}
+	legend := lo.Map(occurring, func(class, _ int) legendEntry { return legendEntry{name: f.Classes[class], glyph: glyph(class)} })
 	return sheet{width, embeddingHeight * pixel, records, func(c draw.Canvas) {
 		c = drawHead(page(c), f.Title, legend)
 		at := f.places(c)

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 )
 
 // Grid is formatted text in rows and columns. Every table is a grid, and each format has one renderer: [Grid.Text], [Grid.Markdown], [Grid.HTML] and [Grid.LaTeX].
@@ -58,26 +59,16 @@ type Run struct {
 }
 
 // Plain are the cells of a row without a look.
-func Plain(texts ...string) (cells []Lines) {
-	for _, text := range texts {
-		cells = append(cells, Lines{{{Text: text}}})
-	}
-	return cells
+func Plain(texts ...string) []Lines {
+	return lo.Map(texts, func(text string, _ int) Lines { return Lines{{{Text: text}}} })
 }
 
 // join writes a cell. Empty lines are left out.
 func (l Lines) join(separator string, look func(Run) string) string {
-	var lines []string
-	for _, runs := range l {
-		line := ""
-		for _, run := range runs {
-			line += look(run)
-		}
-		if line != "" {
-			lines = append(lines, line)
-		}
-	}
-	return strings.Join(lines, separator)
+	lines := lo.Map(l, func(runs []Run, _ int) string {
+		return strings.Join(lo.Map(runs, func(run Run, _ int) string { return look(run) }), "")
+	})
+	return strings.Join(lo.Compact(lines), separator)
 }
 
 // heads are the columns that name rows, and values those after them.
@@ -148,19 +139,13 @@ func (g Grid) Text() string {
 	for _, section := range g.Sections {
 		rows := section.Rows
 		if slices.ContainsFunc(g.Columns, func(c Column) bool { return c.Title != "" }) {
-			var titles []string
-			for _, c := range g.Columns {
-				titles = append(titles, strings.TrimSpace(c.Group+" "+c.Title))
-			}
+			titles := lo.Map(g.Columns, func(c Column, _ int) string { return strings.TrimSpace(c.Group + " " + c.Title) })
 			rows = append([]GridRow{{Cells: Plain(titles...)}}, rows...)
 		}
 		var columns strings.Builder
 		w := tabwriter.NewWriter(&columns, 0, 0, 2, ' ', 0)
 		for _, row := range rows {
-			var cells []string
-			for _, cell := range row.Cells {
-				cells = append(cells, cell.join(" ", func(r Run) string { return r.Text }))
-			}
+			cells := lo.Map(row.Cells, func(cell Lines, _ int) string { return cell.join(" ", func(r Run) string { return r.Text }) })
 			fmt.Fprintln(w, strings.Join(cells, "\t"))
 		}
 		must.M(w.Flush())
@@ -242,10 +227,7 @@ func (c Column) css(cells bool) string {
 }
 
 func (r Run) html() string {
-	text, colour := html.EscapeString(r.Text), ""
-	if r.Colour != "" {
-		colour = ` style="color:` + r.Colour + `"`
-	}
+	text, colour := html.EscapeString(r.Text), lo.Ternary(r.Colour == "", "", ` style="color:`+r.Colour+`"`)
 	switch {
 	case r.Bold:
 		text = "<b" + colour + ">" + text + "</b>"

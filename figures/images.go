@@ -185,11 +185,9 @@ func CosineImage(cosines []float64, columns, height, width int) image.Image {
 }
 
 // CosineLegend names colours of [CosineImage].
-func CosineLegend() (legend []ColourName) {
-	for i, name := range []string{"cosine 0 or less", "0.25", "0.5", "0.75", "1"} {
-		legend = append(legend, ColourName{Colour: colourAt(float64(i) / 4), Name: name})
-	}
-	return legend
+func CosineLegend() []ColourName {
+	names := []string{"cosine 0 or less", "0.25", "0.5", "0.75", "1"}
+	return lo.Map(names, func(name string, i int) ColourName { return ColourName{colourAt(float64(i) / 4), name} })
 }
 
 // heat paints values from low, dark, to high, pale.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/samber/lo"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -170,10 +171,7 @@ func (f Matches) sheet() (sheet, error) {
 			records = append(records, []string{strconv.Itoa(i), exact(line.FromX), exact(line.FromY), exact(line.ToX), exact(line.ToY), f.Kinds[line.Kind]})
 		}
 	}
-	var legend []legendEntry
-	for i, kind := range f.Kinds {
-		legend = append(legend, legendEntry{name: kind, line: look(i).line(1.2)})
-	}
+	legend := lo.Map(f.Kinds, func(kind string, i int) legendEntry { return legendEntry{name: kind, line: look(i).line(1.2)} })
 	const head, label, gap, columns = 50, 20, 10, 2 // In pixels, as what follows.
 	const side, apart = 190, 24                     // Of an image, and between the images of a pair.
 	rows := (len(f.Pairs) + columns - 1) / columns
@@ -250,10 +248,9 @@ func (f Schematic) sheet() (sheet, error) {
 			return sheet{}, fmt.Errorf("an arrow from box %d to %d of %d", arrow.From, arrow.To, len(f.Boxes))
 		}
 	}
-	var legend []legendEntry
-	for i, kind := range f.Kinds {
-		legend = append(legend, legendEntry{name: kind, line: draw.LineStyle{Color: look(i).colour(), Width: vg.Points(3)}})
-	}
+	legend := lo.Map(f.Kinds, func(kind string, i int) legendEntry {
+		return legendEntry{name: kind, line: draw.LineStyle{Color: look(i).colour(), Width: vg.Points(3)}}
+	})
 	const head, row, gapX, gapY = 56, 168, 26, 22 // In pixels.
 	height := 16 + head + f.Rows*(row+gapY)
 	return sheet{width, vg.Length(height) * pixel, records, func(c draw.Canvas) {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 )
 
@@ -63,13 +64,8 @@ func MustPaper(name string) *PaperTable {
 
 // PaperNames lists the tables that [Paper] knows, in alphabetical order.
 func PaperNames() []string {
-	var names []string
-	for _, file := range must.M1(fs.Glob(paperFiles, "paper/*.csv")) {
-		if name := strings.TrimSuffix(path.Base(file), ".csv"); !slices.Contains(noTables, name) {
-			names = append(names, name)
-		}
-	}
-	return names
+	files := must.M1(fs.Glob(paperFiles, "paper/*.csv"))
+	return lo.Without(lo.Map(files, func(file string, _ int) string { return strings.TrimSuffix(path.Base(file), ".csv") }), noTables...)
 }
 
 // parsePaper distinguishes row heads from numbers by their form: the paper prints every measured number with a decimal point, and neither the
@@ -117,11 +113,7 @@ func parsePaper(name, text string) (*PaperTable, error) {
 
 // Row returns the row with these heads; ok is false if the paper has none.
 func (p *PaperTable) Row(heads ...string) (row PaperRow, ok bool) {
-	i := slices.IndexFunc(p.Rows, func(row PaperRow) bool { return slices.Equal(row.Heads, heads) })
-	if i < 0 {
-		return PaperRow{}, false
-	}
-	return p.Rows[i], true
+	return lo.Find(p.Rows, func(row PaperRow) bool { return slices.Equal(row.Heads, heads) })
 }
 
 // Value is the printed number of a column in the row with these heads. It is NaN if the paper has no such row or column, or leaves the cell empty.

@@ -2,6 +2,7 @@ package figures
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -52,11 +53,7 @@ func NewScoreboard(profile string, measured func(Claim, DataKind) (values []floa
 				values, data := measured(claim, kind)
 				interval, verdict := claim.Evaluate(values)
 				rows = append(rows, ScoreboardRow{Claim: claim, Kind: kind, Data: data, Values: values, Interval: interval, P: math.NaN(), Corrected: math.NaN(), Verdict: verdict})
-				for _, identity := range data {
-					if !slices.Contains(s.Data, identity) {
-						s.Data = append(s.Data, identity)
-					}
-				}
+				s.Data = lo.Uniq(append(s.Data, data...))
 			}
 		}
 		correct(rows)
@@ -79,11 +76,7 @@ func correct(rows []ScoreboardRow) {
 		families[row.Claim.Experiment] = append(families[row.Claim.Experiment], row)
 	}
 	for _, family := range families {
-		var p []float64
-		for _, row := range family {
-			p = append(p, row.P)
-		}
-		for i, corrected := range stats.Holm(p) {
+		for i, corrected := range stats.Holm(lo.Map(family, func(row *ScoreboardRow, _ int) float64 { return row.P })) {
 			row := family[i]
 			row.Corrected, row.Family = corrected, len(family)
 			if sure, ok := map[Verdict]Verdict{HoldsAlone: HoldsCorrected, FailsAlone: FailsCorrected}[row.Verdict]; ok && corrected < 1-stats.Confidence {
@@ -95,37 +88,24 @@ func correct(rows []ScoreboardRow) {
 
 // joined puts a row before the parts of each claim that has several, with the verdict on them all.
 func joined(rows []ScoreboardRow) (all []ScoreboardRow) {
-	for len(rows) > 0 {
-		first, n := rows[0], 1
-		for n < len(rows) && rows[n].Claim.ID == first.Claim.ID {
-			n++
+	for _, parts := range lo.PartitionBy(rows, func(row ScoreboardRow) string { return row.Claim.ID }) {
+		if first := parts[0]; len(parts) > 1 {
+			whole := ScoreboardRow{Claim: first.Claim, Kind: first.Kind, Interval: stats.MeanInterval(nil), P: math.NaN(), Corrected: math.NaN(), Parts: len(parts)}
+			whole.Claim.Part, whole.Claim.Measure, whole.Claim.Control, whole.Claim.Paper, whole.Claim.Quantity = "", "", "", math.NaN(), Quantity{}
+			whole.Verdict = together(lo.Map(parts, func(row ScoreboardRow, _ int) Verdict { return row.Verdict }))
+			all = append(all, whole)
+			for i := range parts {
+				parts[i].Part = true
+			}
 		}
-		parts := rows[:n]
-		if rows = rows[n:]; n == 1 {
-			all = append(all, first)
-			continue
-		}
-		whole := ScoreboardRow{Claim: first.Claim, Kind: first.Kind, Interval: stats.MeanInterval(nil), P: math.NaN(), Corrected: math.NaN(), Parts: n}
-		whole.Claim.Part, whole.Claim.Measure, whole.Claim.Control, whole.Claim.Paper, whole.Claim.Quantity = "", "", "", math.NaN(), Quantity{}
-		var verdicts []Verdict
-		for i := range parts {
-			parts[i].Part = true
-			verdicts = append(verdicts, parts[i].Verdict)
-		}
-		whole.Verdict = together(verdicts)
-		all = append(append(all, whole), parts...)
+		all = append(all, parts...)
 	}
 	return all
 }
 
 // of returns the rows of one kind of data.
-func (s Scoreboard) of(kind DataKind) (rows []ScoreboardRow) {
-	for _, row := range s.Rows {
-		if row.Kind == kind {
-			rows = append(rows, row)
-		}
-	}
-	return rows
+func (s Scoreboard) of(kind DataKind) []ScoreboardRow {
+	return lo.Filter(s.Rows, func(row ScoreboardRow, _ int) bool { return row.Kind == kind })
 }
 
 // sectionTitles are the titles of the rows of a kind of data.
@@ -153,13 +133,11 @@ func (s Scoreboard) Verdicts(kind DataKind) map[string]Verdict {
 // caption sums up, says how to read the columns, and names what is behind our numbers, in one sentence each.
 func (s Scoreboard) caption() (sentences []string) {
 	for _, kind := range []DataKind{Synthetic, Real} {
-		count, verdicts := map[Verdict]int{}, s.Verdicts(kind)
+		verdicts := s.Verdicts(kind)
 		if len(verdicts) == 0 {
 			continue
 		}
-		for _, verdict := range verdicts {
-			count[verdict]++
-		}
+		count := lo.CountValues(slices.Collect(maps.Values(verdicts)))
 		claims := lo.Ternary(len(verdicts) == 1, "claim", "claims")
 		sentences = append(sentences, fmt.Sprintf("%s: of %d %s, %d hold corrected, %d hold alone, %d are open, %d fail alone, %d fail corrected and %d have no runs.",
 			sectionTitles[kind], len(verdicts), claims, count[HoldsCorrected], count[HoldsAlone], count[Open], count[FailsAlone], count[FailsCorrected], count[NoRuns]))
@@ -182,25 +160,15 @@ func (s Scoreboard) caption() (sentences []string) {
 
 // measured is what is claimed, the measure and its side of 0, and the control.
 func (r ScoreboardRow) measured() string {
-	side, control := ">", ""
-	if r.Claim.Sign < 0 {
-		side = "<"
-	}
-	if r.Claim.Control != "" {
-		control = "; control: " + r.Claim.Control
-	}
 	if r.Parts > 0 {
 		return ""
 	}
-	return r.Claim.Measure + "\u00a0" + side + "\u00a00" + control
+	return r.Claim.Measure + "\u00a0" + lo.Ternary(r.Claim.Sign < 0, "<", ">") + "\u00a00" + lo.Ternary(r.Claim.Control == "", "", "; control: "+r.Claim.Control)
 }
 
 // number formats by unit: one decimal for points, two for correlations and shares.
 func (r ScoreboardRow) number(value float64) string {
-	if r.Claim.Unit == "points" {
-		return decimal(value, 1)
-	}
-	return decimal(value, 2)
+	return decimal(value, lo.Ternary(r.Claim.Unit == "points", 1, 2))
 }
 
 // cells are the texts of the columns of [Scoreboard], empty if there is nothing to show.

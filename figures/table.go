@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 )
 
@@ -39,11 +40,8 @@ type Table struct {
 }
 
 // cells are all cells, row by row.
-func (t Table) cells() (cells []Cell) {
-	for _, row := range t.Rows {
-		cells = append(cells, row.Cells...)
-	}
-	return cells
+func (t Table) cells() []Cell {
+	return lo.FlatMap(t.Rows, func(row Row, _ int) []Cell { return row.Cells })
 }
 
 func (c Cell) printed() bool { return !math.IsNaN(c.Paper) }
@@ -123,18 +121,9 @@ const (
 // grid formats the table. reading says how to read a cell, which the caption says with what the switches mean and what is behind our numbers.
 func (t Table) grid(reading string, format func(Cell, numberLook) Lines) Grid {
 	printed := slices.ContainsFunc(t.cells(), Cell.printed)
-	if !printed {
-		reading = "Each cell: ours ± sd"
-	}
-	if t.Unit != "" {
-		reading += ", in " + t.Unit
-	}
-	least, most := math.MaxInt, 0 // Seeds of the cells that have any.
-	for _, cell := range t.cells() {
-		if n := len(cell.Ours); n > 0 {
-			least, most = min(least, n), max(most, n)
-		}
-	}
+	reading = lo.Ternary(printed, reading, "Each cell: ours ± sd") + lo.Ternary(t.Unit == "", "", ", in "+t.Unit)
+	seeds := lo.FilterMap(t.cells(), func(c Cell, _ int) (int, bool) { return len(c.Ours), c.measured() })
+	least, most := lo.Min(seeds), lo.Max(seeds) // 0 without any.
 	look := numberLook{printed, least < most}
 	g := Grid{Title: t.Title, Data: t.Data, Sections: make([]Section, 1)}
 	var meanings []string // Of switches. They get letters, as in the paper, which keeps their columns narrow.
@@ -172,9 +161,7 @@ func (t Table) grid(reading string, format func(Cell, numberLook) Lines) Grid {
 			}
 			line.Cells = append(line.Cells, Plain(text)...)
 		}
-		for _, cell := range row.Cells {
-			line.Cells = append(line.Cells, format(cell, look))
-		}
+		line.Cells = append(line.Cells, lo.Map(row.Cells, func(cell Cell, _ int) Lines { return format(cell, look) })...)
 		g.Sections[0].Rows = append(g.Sections[0].Rows, line)
 	}
 	if meanings != nil {
@@ -306,12 +293,7 @@ func signed(value float64) string {
 func (t Table) CSV() string {
 	records := [][]string{slices.Concat([]string{"table", "row", "column"}, cellHeader, []string{"unit", "profile", "data", "caption"})}
 	for _, row := range t.Rows {
-		var heads []string
-		for i, value := range row.Heads {
-			if value != "" {
-				heads = append(heads, t.RowHeads[i].Name+"="+value)
-			}
-		}
+		heads := lo.FilterMap(row.Heads, func(value string, i int) (string, bool) { return t.RowHeads[i].Name + "=" + value, value != "" })
 		for c, cell := range row.Cells {
 			records = append(records, slices.Concat([]string{t.Title, strings.Join(heads, ";"), t.Columns[c]}, cell.record(),
 				[]string{t.Unit, t.Profile, strings.Join(t.Data, "; "), t.Caption}))
@@ -343,9 +325,5 @@ func sevenDigits(value float64) string { return strconv.FormatFloat(value, 'g', 
 
 // joinPlain keeps each seed's value, including the NaN of a failed run.
 func joinPlain(values []float64) string {
-	texts := make([]string, len(values))
-	for i, value := range values {
-		texts[i] = sevenDigits(value)
-	}
-	return strings.Join(texts, " ")
+	return strings.Join(lo.Map(values, func(value float64, _ int) string { return sevenDigits(value) }), " ")
 }

@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strconv"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/theory"
 )
 
@@ -52,13 +53,9 @@ func BoundHeatmaps(xLabel, yLabel string, xs, ys []float64, at func(x, y float64
 
 // valuesAt are the values of a [Heatmap].
 func valuesAt(xs, ys []float64, value func(x, y float64) float64) [][]float64 {
-	values := make([][]float64, len(ys))
-	for i, y := range ys {
-		for _, x := range xs {
-			values[i] = append(values[i], value(x, y))
-		}
-	}
-	return values
+	return lo.Map(ys, func(y float64, _ int) []float64 {
+		return lo.Map(xs, func(x float64, _ int) float64 { return value(x, y) })
+	})
 }
 
 // Feasibility is the heatmap of the smallest d_T/r² that the printed theorem admits, as corrected in erratum E6. Above 1 no encoder meets it.
@@ -131,11 +128,8 @@ func (t BoundTable) Curves(label string, xs []float64, floor float64) Curves {
 	f := Curves{X: label, Y: "bound on the error rate, or error", LogY: true}
 	for i, row := range t {
 		for j, value := range row.values() {
-			if !isFinite(value) {
-				value = math.NaN()
-			}
 			if boundColumns[j] != "erratum E14" { // Theorem 2 with another constant.
-				AddPoint(&f.Series, boundColumns[j], xs[i], max(value, floor))
+				AddPoint(&f.Series, boundColumns[j], xs[i], lo.Ternary(isFinite(value), max(value, floor), math.NaN()))
 			}
 		}
 	}

@@ -73,10 +73,7 @@ func (m AttentionMaps) Draw(frozen *evaluation.FeatureExtractor, images []evalua
 func (m AttentionMaps) chosen(all []evaluation.Attention, heads int) (places []int) {
 	var deviations []float64
 	for place := range len(all[0].Filter) * heads {
-		var values []float64
-		for _, a := range all {
-			values = append(values, a.Filter[place/heads][place%heads]...)
-		}
+		values := lo.FlatMap(all, func(a evaluation.Attention, _ int) []float64 { return a.Filter[place/heads][place%heads] })
 		places, deviations = append(places, place), append(deviations, stats.MeanInterval(values).SD)
 	}
 	if m.Filter == 0 {

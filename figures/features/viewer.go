@@ -49,11 +49,8 @@ func NewViewer(b compute.Backend, config sccore.Config, size int, images dataset
 }
 
 // names returns the names of scenes in figures, shortened, and nil if they have none.
-func (w *Viewer) names() (names []string) {
-	for _, name := range w.Names {
-		names = append(names, shortened(name))
-	}
-	return names
+func (w *Viewer) names() []string {
+	return lo.Ternary(w.Names == nil, nil, lo.Map(w.Names, func(name string, _ int) string { return shortened(name) }))
 }
 
 // enlargement is the factor by which scenes are enlarged: small scenes become about 130 pixels large.
@@ -130,9 +127,7 @@ func (w *Viewer) Components(encoders ...NamedEncoder) (_ figures.ImageGrid, err 
 	if w.Names != nil {
 		sheet.ColumnLabels[0] = "image"
 	}
-	for _, shown := range w.shown {
-		sheet.Images = append(sheet.Images, []image.Image{shown})
-	}
+	sheet.Images = lo.Map(w.shown, func(shown image.Image, _ int) []image.Image { return []image.Image{shown} })
 	for _, e := range encoders {
 		s := try.E1(w.encode(e.File))
 		colours, err := componentColours(s.patches)
@@ -155,11 +150,7 @@ func componentColours(vectors [][]float64) (pixels []float32, err error) {
 	components := try.E1(stats.PrincipalComponents(vectors, 3))
 	pixels = make([]float32, 3*len(vectors))
 	for c := range 3 {
-		var values []float64
-		for _, patch := range components {
-			values = append(values, patch[c])
-		}
-		slices.Sort(values)
+		values := slices.Sorted(slices.Values(lo.Map(components, func(patch []float64, _ int) float64 { return patch[c] })))
 		low, high := values[len(values)/40], values[len(values)-1-len(values)/40]
 		for p, patch := range components {
 			pixels[3*p+c] = float32(min(max((patch[c]-low)/max(high-low, 1e-12), 0), 1))

@@ -30,8 +30,8 @@ func newMachine(t *testing.T) *fakeMachine {
 	m.Write(t, "cmd/semcon/main.go", "package main\n")
 	m.Write(t, "notebooks/one.ipynb", `{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}`)
 	kernel := map[string]string{}
-	for _, c := range kernelChanges {
-		kernel[c.file] += c.old
+	for _, c := range kernelChanges() {
+		kernel[c.File] += c.Old
 	}
 	for name, text := range kernel {
 		m.Write(t, filepath.Join("../gonb", name), text)

@@ -168,7 +168,7 @@ func (in install) steps(m machine) []setupStep {
 	return append(steps,
 		setupStep{
 			name:     "Go kernel",
-			inputs:   []string{in.root, m.goVersion, modulesOf(""), fmt.Sprint(kernelChanges)},
+			inputs:   []string{in.root, m.goVersion, modulesOf(""), kernelFile},
 			products: []string{in.dir("bin", "gonb"), in.dir("bin", "goimports")},
 			tasks:    []setupTask{in.installKernel(m)},
 		},

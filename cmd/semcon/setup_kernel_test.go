@@ -58,7 +58,7 @@ func TestKernelChangesFitItsVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := changedFiles(strings.TrimSpace(string(said)), kernelChanges)
+	files, err := changedFiles(strings.TrimSpace(string(said)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,9 +73,9 @@ func TestKernelChangesFitItsVersion(t *testing.T) {
 
 func TestKernelOfAnotherVersion(t *testing.T) {
 	m, in := newInstall(t)
-	m.Write(t, "../gonb/"+kernelChanges[0].file, "package goplsclient\n")
+	m.Write(t, "../gonb/"+kernelChanges()[0].File, "package goplsclient\n")
 	err := in.ensure(t.Context(), io.Discard)
-	if err == nil || !strings.Contains(err.Error(), kernelChanges[0].file+" of this version of the Go kernel has no") {
+	if err == nil || !strings.Contains(err.Error(), kernelChanges()[0].File+" of this version of the Go kernel has no") {
 		t.Errorf("error %v", err)
 	}
 }

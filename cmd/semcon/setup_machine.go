@@ -19,9 +19,11 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/dsnet/try"
 	"github.com/janpfeifer/must"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
+	"go.yaml.in/yaml/v2"
 )
 
 // machine describes this computer.
@@ -211,50 +213,19 @@ func (in install) jupyterSettings(m machine) (all []settingsFile) {
 // gonbModule is the module of the Go kernel, at the version in go.mod.
 const gonbModule = "github.com/janpfeifer/gonb"
 
+//go:embed kernel.yaml
+var kernelFile string
+
 // kernelChange replaces a text everywhere in a file of the Go kernel.
-type kernelChange struct{ file, old, new string }
+type kernelChange struct{ File, Old, New string }
 
-const goplsClient = "internal/goexec/goplsclient/"
-
-// kernelChanges are what the notebooks need and the Go kernel, GoNB, has no settings for. Without them the first Tab takes 12 to 20 seconds, or fails.
-var kernelChanges = []kernelChange{
-	// gopls is asked for the packages when a kernel starts, not after 12 seconds, and all kernels share one. A list may take longer than 8 seconds.
-	{goplsClient + "exec.go", `time.After(ConnectTimeout)`, `time.After(500 * time.Millisecond)`},
-	{goplsClient + "exec.go", `goplsPath, "-listen"`, `goplsPath, "-remote=auto", "-listen"`},
-	{goplsClient + "conn.go", `8000 * time.Millisecond`, `time.Minute`},
-	// gopls reads the files of the project from the disk. Opening each of them makes it check the whole project at the first Tab.
-	{goplsClient + "conn.go", "\tif !previouslyOpened {\n", `	if path.Dir(filePath) != c.dir {
-		if !previouslyOpened {
-			return nil
-		}
-		return c.jsonConn.Notify(ctx, lsp.MethodWorkspaceDidChangeWatchedFiles, &lsp.DidChangeWatchedFilesParams{
-			Changes: []*lsp.FileEvent{{Type: lsp.FileChangeTypeChanged, URI: fileData.URI}}})
-	}
-	if !previouslyOpened {
-`},
-	// Of packages that are not imported yet, gopls lists the names twice, and the tests.
-	{goplsClient + "goplsclient.go", "\t\tmatches = append(matches, edit.NewText)\n", `		unwanted := false
-		for _, match := range matches {
-			unwanted = unwanted || match == edit.NewText
-		}
-		for _, test := range []string{"Test[A-Z]*", "Benchmark[A-Z]*", "Example[A-Z]*", "Fuzz[A-Z]*"} {
-			isTest, _ := path.Match(test, edit.NewText)
-			unwanted = unwanted || isTest && item.Kind == lsp.CompletionItemKindFunction
-		}
-		if !unwanted {
-			matches = append(matches, edit.NewText)
-		}
-`},
-	// A cell that ends with an error shows the exit status and the line of the cell once.
-	{"internal/jpyexec/jpyexec.go", `if exec.exitError != nil {`, `if exec.exitError != nil && !exec.useNamedPipes {`},
-	{"internal/goexec/execcode.go", `if len(annotator.errorLines) > 0 {`, `if len(annotator.errorLines) > 1 {`},
-	{"internal/goexec/gonberror.go", "\tlines := strings.Split(errorMsg, \"\\n\")\n", `	errorMsg = regexp.MustCompile("expected declaration, found .*").
-		ReplaceAllString(errorMsg, "$0 (is a line %% missing? Statements stand below one.)")
-	lines := strings.Split(errorMsg, "\n")
-`},
+// kernelChanges are those of kernel.yaml, which says what they are for.
+func kernelChanges() (changes []kernelChange) {
+	must.M(yaml.UnmarshalStrict([]byte(kernelFile), &changes)) // The tests read it.
+	return changes
 }
 
-// installKernel returns the task that builds the tools in go.mod, the Go kernel with kernelChanges among them. Go replaces no file of a module in its cache. So the
+// installKernel returns the task that builds the tools in go.mod, the Go kernel with [kernelChanges] among them. Go replaces no file of a module in its cache. So the
 // build takes the module through a link, with a go.mod beside the project's own.
 func (in install) installKernel(m machine) setupTask {
 	folder := in.dir("kernel")
@@ -271,7 +242,7 @@ func (in install) installKernel(m machine) setupTask {
 		link := filepath.Join(folder, "gonb")
 		must.M(os.RemoveAll(folder))
 		overlay := map[string]map[string]string{"Replace": {}}
-		for name, content := range must.M1(changedFiles(module.Dir, kernelChanges)) {
+		for name, content := range must.M1(changedFiles(module.Dir)) {
 			changed := filepath.Join(folder, "changed", name)
 			overlay["Replace"][filepath.Join(link, name)] = changed
 			must.M(atomicfile.WriteBytes(changed, content))
@@ -286,21 +257,18 @@ func (in install) installKernel(m machine) setupTask {
 	}}
 }
 
-// changedFiles returns the files of a module that changes are made in, with them.
-func changedFiles(module string, changes []kernelChange) (map[string][]byte, error) {
+// changedFiles returns the files of the Go kernel's module that changes are made in, with them.
+func changedFiles(module string) (_ map[string][]byte, err error) {
+	defer try.Handle(&err)
 	files := map[string][]byte{}
-	for _, c := range changes {
-		if files[c.file] == nil {
-			content, err := os.ReadFile(filepath.Join(module, c.file))
-			if err != nil {
-				return nil, err
-			}
-			files[c.file] = content
+	for _, c := range kernelChanges() {
+		if files[c.File] == nil {
+			files[c.File] = try.E1(os.ReadFile(filepath.Join(module, c.File)))
 		}
-		if !strings.Contains(string(files[c.file]), c.old) {
-			return nil, fmt.Errorf("%s of this version of the Go kernel has no %q, which set-up changes", c.file, c.old)
+		if !bytes.Contains(files[c.File], []byte(c.Old)) {
+			return nil, fmt.Errorf("%s of this version of the Go kernel has no %q, which set-up changes", c.File, c.Old)
 		}
-		files[c.file] = []byte(strings.ReplaceAll(string(files[c.file]), c.old, c.new))
+		files[c.File] = bytes.ReplaceAll(files[c.File], []byte(c.Old), []byte(c.New))
 	}
 	return files, nil
 }

@@ -45,7 +45,7 @@ func readRecords(verbName string, o *study.Options, in string, all ...study.Expe
 
 // otherProfiles returns the sorted profiles of the records if none of them has the wanted profile.
 func otherProfiles(records []study.Record, wanted study.Profile) []string {
-	others := lo.UniqMap(records, func(r study.Record, _ int) string { return string(r.Profile) })
+	others := lo.Uniq(lo.Map(records, func(r study.Record, _ int) string { return string(r.Profile) }))
 	if slices.Contains(others, string(wanted)) {
 		return nil
 	}

@@ -225,8 +225,8 @@ func kernelChanges() (changes []kernelChange) {
 	return changes
 }
 
-// installKernel returns the task that builds the tools in go.mod, the Go kernel with [kernelChanges] among them. Go replaces no file of a module in its cache. So the
-// build takes the module through a link, with a go.mod beside the project's own.
+// installKernel returns the task that builds the tools in go.mod, the Go kernel with [kernelChanges] among them. Go replaces no file of a module in its cache.
+// So the build takes the module through a link, with a go.mod beside the project's own.
 func (in install) installKernel(m machine) setupTask {
 	folder := in.dir("kernel")
 	build := in.goTask(m, "install", "-modfile="+filepath.Join(folder, "go.mod"), "-overlay="+filepath.Join(folder, "overlay.json"), "tool")

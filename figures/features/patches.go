@@ -176,7 +176,9 @@ func (m SparseMatches) pairOfImages(set *datasets.Segmentation, drawn evaluation
 }
 
 // OfViews draws pairs of global views of images, as in the paper (Fig. vis_corr). Lines agree if the patches lie less than a patch apart in the image.
-func (m SparseMatches) OfViews(b compute.Backend, frozen *evaluation.FeatureExtractor, images *datasets.Images, crops views.MultiCrop, seed uint64) (_ figures.Matches, err error) {
+func (m SparseMatches) OfViews(
+	b compute.Backend, frozen *evaluation.FeatureExtractor, images *datasets.Images, crops views.MultiCrop, seed uint64,
+) (_ figures.Matches, err error) {
 	defer try.Handle(&err)
 	sheet := figures.Matches{
 		Title: fmt.Sprintf("Mutual nearest patches of two views, %s", images.Name), Kinds: []string{"one place of the image", "two places"},
@@ -277,9 +279,7 @@ func ViewPairs(b compute.Backend, images *datasets.Images, index, pairs int, see
 		line := []image.Image{images.Image(index)}
 		for epoch := range pairs {
 			pair := try.E1(cutter.cut(images.At(index), images.Height, images.Width, r.Recipe.Draw(seed, epoch, []int32{int32(index)}, 2, images.Height, images.Width)))
-			for v := range 2 {
-				line = append(line, figures.NewImage(pair.view(v), images.Height, images.Width))
-			}
+			line = append(line, lo.Times(2, func(v int) image.Image { return figures.NewImage(pair.view(v), images.Height, images.Width) })...)
 		}
 		sheet.RowLabels, sheet.Images = append(sheet.RowLabels, r.Name), append(sheet.Images, line)
 	}

@@ -111,11 +111,7 @@ func (s encoded) alike(query []float64, scene int) (cosines []float64) {
 // wide splits values into vectors.
 func wide(values []float32, dim int) (vectors [][]float64) {
 	for part := range slices.Chunk(values, dim) {
-		vector := make([]float64, dim)
-		for i, x := range part {
-			vector[i] = float64(x)
-		}
-		vectors = append(vectors, vector)
+		vectors = append(vectors, lo.Map(part, func(x float32, _ int) float64 { return float64(x) }))
 	}
 	return vectors
 }
@@ -205,9 +201,7 @@ func (w *Viewer) Scores(encoder NamedEncoder, first, second int) (scores []float
 	defer try.Handle(&err)
 	s := try.E1(w.encode(encoder.File))
 	for _, patch := range s.scene(first) {
-		for _, cosine := range s.alike(patch, second) {
-			scores = append(scores, cosine/2+0.5)
-		}
+		scores = append(scores, lo.Map(s.alike(patch, second), func(cosine float64, _ int) float64 { return cosine/2 + 0.5 })...)
 	}
 	return scores, nil
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/steps"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -63,11 +64,9 @@ func (f *figures) read(text string, step steps.Step) error {
 	}
 	f.Images = float64(step.Images) / f.RoofMS * 1e3
 	for _, computation := range m.computations {
-		for _, in := range computation {
-			if in.op == "scatter" && floats.MatchString(in.shape) && !strings.Contains(in.rest, "unique_indices=true") {
-				f.Racing++
-			}
-		}
+		f.Racing += lo.CountBy(computation, func(in instruction) bool {
+			return in.op == "scatter" && floats.MatchString(in.shape) && !strings.Contains(in.rest, "unique_indices=true")
+		})
 	}
 	_, aliases, _ := strings.Cut(m.header, "input_output_alias={")
 	aliases, _, _ = strings.Cut(aliases, "entry_computation_layout")
@@ -93,10 +92,7 @@ type roofline struct {
 
 // walk adds the launches of a computation that runs some times.
 func (r roofline) walk(computation string, times int) {
-	shapes := map[string]string{}
-	for _, in := range r.computations[computation] {
-		shapes[in.name] = in.shape
-	}
+	shapes := lo.SliceToMap(r.computations[computation], func(in instruction) (name, shape string) { return in.name, in.shape })
 	for _, in := range r.computations[computation] {
 		switch {
 		case slices.Contains(free, in.op):
@@ -191,19 +187,13 @@ func (r roofline) ofPairs(in instruction, shapes map[string]string) bool {
 	if r.pairs == 0 {
 		return false
 	}
-	all := in.shape
-	for _, operand := range in.operands {
-		all += " " + shapes[operand]
-	}
-	for _, a := range arraysOf(all) {
+	all := in.shape + " " + strings.Join(lo.Map(in.operands, func(name string, _ int) string { return shapes[name] }), " ")
+	return slices.ContainsFunc(arraysOf(all), func(a array) bool {
 		size := a.size()
 		short := size >= r.pairs && len(a.dims) > 1 && slices.Max(a.dims[1:]) <= 32 // Blocks, strips and parts of the tree.
 		wide := (a.dtype == "f64" || a.dtype == "s64") && size > r.pairs/100
-		if short || wide || slices.Contains(a.dims, r.pairs) || size >= r.pairs && size < r.pairs+r.pairs/50 {
-			return true
-		}
-	}
-	return false
+		return short || wide || slices.Contains(a.dims, r.pairs) || size >= r.pairs && size < r.pairs+r.pairs/50
+	})
 }
 
 // table prints figures side by side.
@@ -249,12 +239,7 @@ func (f *figures) count(in instruction, shapes map[string]string, n, moved, seco
 		_, after, _ := strings.Cut(in.rest, `custom_call_target="`)
 		what, _, _ = strings.Cut(after, `"`)
 	}
-	var reads []string
-	for _, operand := range in.operands {
-		if bytesOf(shapes[operand]) >= least {
-			reads = append(reads, brief(shapes[operand]))
-		}
-	}
+	reads := lo.FilterMap(in.operands, func(name string, _ int) (string, bool) { return brief(shapes[name]), bytesOf(shapes[name]) >= least })
 	what += " " + strings.Join(reads, ", ") + " → " + brief(in.shape)
 	m := f.movers[what]
 	if m == nil {
@@ -266,11 +251,7 @@ func (f *figures) count(in instruction, shapes map[string]string, n, moved, seco
 
 // brief is a shape without layouts.
 func brief(shape string) string {
-	var all []string
-	for _, a := range arraysOf(shape) {
-		all = append(all, fmt.Sprintf("%s%v", a.dtype, a.dims))
-	}
-	return strings.Join(all, "+")
+	return strings.Join(lo.Map(arraysOf(shape), func(a array, _ int) string { return fmt.Sprintf("%s%v", a.dtype, a.dims) }), "+")
 }
 
 // list prints the n groups with the most of the roof.
@@ -347,10 +328,7 @@ func operandsOf(rest string) (names []string) {
 	if end >= 0 {
 		rest = rest[:end]
 	}
-	for _, found := range operandName.FindAllStringSubmatch(rest, -1) {
-		names = append(names, found[1])
-	}
-	return names
+	return lo.Map(operandName.FindAllStringSubmatch(rest, -1), func(found []string, _ int) string { return found[1] })
 }
 
 // array is the shape of an array.
@@ -373,13 +351,7 @@ func arraysOf(shape string) (all []array) {
 	return all
 }
 
-func (a array) size() int {
-	size := 1
-	for _, dim := range a.dims {
-		size *= dim
-	}
-	return size
-}
+func (a array) size() int { return lo.Product(a.dims) }
 
 // bytesOf is the memory of the arrays in a shape.
 func bytesOf(shape string) (sum float64) {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/experiments"
@@ -136,30 +137,20 @@ func writeNumbers(file string, all []number) error {
 
 // table writes the named table as Markdown. Its rows and columns stand as the file first names them. Corner is the head of the rows.
 func table(all []number, name, corner string) (string, error) {
-	var rows, columns, sources []string
-	cells := map[[2]string]string{}
-	for _, n := range all {
-		if n.Table != name {
-			continue
-		}
-		for list, entry := range map[*[]string]string{&rows: n.Row, &columns: n.Column, &sources: n.source()} {
-			if !slices.Contains(*list, entry) {
-				*list = append(*list, entry)
-			}
-		}
-		cells[[2]string{n.Row, n.Column}] = n.cell()
-	}
-	if rows == nil {
+	all = lo.Filter(all, func(n number, _ int) bool { return n.Table == name })
+	if len(all) == 0 {
 		return "", fmt.Errorf("no numbers of the table %s", name)
 	}
+	unique := func(of func(number) string) []string {
+		return lo.Uniq(lo.Map(all, func(n number, _ int) string { return of(n) }))
+	}
+	rows, columns, sources := unique(func(n number) string { return n.Row }), unique(func(n number) string { return n.Column }), unique(number.source)
+	cells := lo.SliceToMap(all, func(n number) ([2]string, string) { return [2]string{n.Row, n.Column}, n.cell() })
 	var text strings.Builder
 	fmt.Fprintf(&text, "| %s | %s |\n|---|%s\n", corner, strings.Join(columns, " | "), strings.Repeat("--:|", len(columns)))
 	for _, row := range rows {
-		fmt.Fprintf(&text, "| %s |", row)
-		for _, column := range columns {
-			fmt.Fprintf(&text, " %s |", cells[[2]string{row, column}])
-		}
-		text.WriteByte('\n')
+		line := lo.Map(columns, func(column string, _ int) string { return cells[[2]string{row, column}] })
+		fmt.Fprintf(&text, "| %s | %s |\n", row, strings.Join(line, " | "))
 	}
 	fmt.Fprintf(&text, "\n*%s*\n", strings.Join(sources, " "))
 	return text.String(), nil

@@ -24,11 +24,13 @@ import (
 
 	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/torture/samerun"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
 	"github.com/semcon/semcon/sccore/experiments/theory"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 // The tasks that are no experiments: training on a folder, features of a folder, and an experiment on a damaged cache of compiled programs.
@@ -39,9 +41,7 @@ var before = map[string]string{features: train, theory.Name: effectaug.Name}
 
 // tasks returns the names of everything that can be tortured on an engine.
 func tasks(engine string) (names []string) {
-	for _, e := range experiments.All() {
-		names = append(names, e.Name)
-	}
+	names = lo.Map(experiments.All(), func(e study.Experiment, _ int) string { return e.Name })
 	if names = append(names, train, features); engine != "go" {
 		names = append(names, cache)
 	}

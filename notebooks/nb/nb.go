@@ -7,6 +7,7 @@ package nb
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/samber/lo"
 
 	"github.com/gomlx/compute"
 	"github.com/janpfeifer/gonb/gonbui"
@@ -41,15 +44,11 @@ var openBackend = sync.OnceValues(backend.Open)
 
 // Profile returns the size of the experiments, $SEMCON_PROFILE: smoke, quick, real or full. The default is quick.
 func Profile() study.Profile {
-	name := os.Getenv("SEMCON_PROFILE")
-	if name == "" {
-		return study.Quick
-	}
-	profile, err := study.ParseProfile(name)
+	profile, err := study.ParseProfile(cmp.Or(os.Getenv("SEMCON_PROFILE"), string(study.Quick)))
 	if err != nil {
-		err = fmt.Errorf("SEMCON_PROFILE: %w", err)
+		must.M(fmt.Errorf("SEMCON_PROFILE: %w", err))
 	}
-	return must.M1(profile, err)
+	return profile
 }
 
 // Data returns the folder of the datasets, $SEMCON_DATA, as an absolute path, or "" if it is not set.
@@ -229,19 +228,17 @@ func content(shown any) map[protocol.MIMEType]any {
 // Records shows the numbers of all records under [Out], or of the named experiments, as a table with the columns of "semcon records". It returns them.
 func Records(experiments ...string) (all []study.Quantity) {
 	files := must.M1(filepath.Glob(filepath.Join(Out(), "*", study.RunsFile)))
-	table := figures.Grid{Sections: make([]figures.Section, 1)}
-	for _, name := range study.QuantityNames() {
-		table.Columns = append(table.Columns, figures.Column{Title: name, Align: "left"})
-	}
 	for _, file := range files {
 		if folder := filepath.Dir(file); len(experiments) == 0 || slices.Contains(experiments, filepath.Base(folder)) {
 			all = append(all, study.Quantities(must.M1(study.Records(folder)))...)
 		}
 	}
-	for _, q := range all {
-		table.Sections[0].Rows = append(table.Sections[0].Rows, figures.GridRow{Cells: figures.Plain(q.Texts()...)})
-	}
-	Show(table)
+	Show(figures.Grid{
+		Columns: lo.Map(study.QuantityNames(), func(name string, _ int) figures.Column { return figures.Column{Title: name, Align: "left"} }),
+		Sections: []figures.Section{{Rows: lo.Map(all, func(q study.Quantity, _ int) figures.GridRow {
+			return figures.GridRow{Cells: figures.Plain(q.Texts()...)}
+		})}},
+	})
 	return all
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/dsnet/try"
@@ -65,7 +64,7 @@ type verdict struct {
 
 // measured returns the points with diagnostics.
 func measured(curve []Point) []Point {
-	return slices.DeleteFunc(slices.Clone(curve), func(p Point) bool { return p.Diagnostics == nil })
+	return lo.Filter(curve, func(p Point, _ int) bool { return p.Diagnostics != nil })
 }
 
 // damage is the damage of the encoder at a point of a curve.
@@ -155,7 +154,8 @@ func (r *run) measure(ctx context.Context) (_ *Diagnostics, err error) {
 		labelled := evaluation.Data{
 			Objects: [2]datasets.Source{im.bank, im.queries}, Labels: [2][]int32{im.bank.Labels, im.queries.Labels}, Classes: len(im.classes),
 		}
-		result := try.E1(evaluation.KNN{Classifier: knn.DINOClassifier(), Size: im.measured}.Measure(ctx, &evaluation.Encoder{FeatureExtractor: r.trainer.Frozen}, labelled))
+		e := &evaluation.Encoder{FeatureExtractor: r.trainer.Frozen}
+		result := try.E1(evaluation.KNN{Classifier: knn.DINOClassifier(), Size: im.measured}.Measure(ctx, e, labelled))
 		d.KNN = result.Numbers[0].Value
 	}
 	return d, nil

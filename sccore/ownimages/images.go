@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -62,11 +61,7 @@ type Images struct {
 
 // digest joins a digest of each folder.
 func (im *Images) digest(of func(*datasets.ImageFolder) string) string {
-	var all []string
-	for _, folder := range im.folders {
-		all = append(all, of(folder))
-	}
-	return strings.Join(all, " ")
+	return strings.Join(lo.Map(im.folders, func(folder *datasets.ImageFolder, _ int) string { return of(folder) }), " ")
 }
 
 // content is a digest of the bytes of all images.
@@ -89,8 +84,7 @@ func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line s
 		cache = try.E1(datasets.OpenCache(f.Cache, warn))
 	}
 	images, held, split := try.E3(im.open(cache, smoke, f.Images...))
-	im.Train = sccore.Data{Objects: images}
-	im.Count, im.Identity, im.Summary = images.Len(), images.Identity, split
+	im.Train, im.Count, im.Identity, im.Summary = sccore.Data{Objects: images}, images.Len(), images.Identity, split
 	classed, heldClassed := images, held
 	if f.Objects != "" {
 		objects, heldObjects, splitObjects := try.E3(im.open(cache, smoke, f.Objects))
@@ -165,11 +159,7 @@ func (im *Images) openClasses(ctx context.Context, train, held *datasets.ImageFo
 		return nil
 	}
 	places := datasets.Spread(train.Len(), mostBank)
-	var chosen []int32
-	for _, i := range places {
-		chosen = append(chosen, labels[i])
-	}
-	im.bank = try.E1(im.read(ctx, train.Pick(places), chosen))
+	im.bank = try.E1(im.read(ctx, train.Pick(places), lo.Map(places, func(i, _ int) int32 { return labels[i] })))
 	im.queries = try.E1(im.read(ctx, held, theirs))
 	if im.bank.Len() > 0 && im.queries.Len() > 0 {
 		im.classes = names
@@ -233,7 +223,7 @@ func (s Start) encoder() (encoder.ViT, error) {
 
 // given returns the assignments to a key.
 func (s Start) given(key string) []string {
-	return slices.DeleteFunc(slices.Clone(s.Set), func(assignment string) bool { return !strings.HasPrefix(assignment, key+"=") })
+	return lo.Filter(s.Set, func(assignment string, _ int) bool { return strings.HasPrefix(assignment, key+"=") })
 }
 
 // Config returns the settings of a training on a number of images, in one folder or in two of objects and scenes. They are the paper's second stage without
@@ -261,10 +251,7 @@ func (s Start) Config(images int) (_ sccore.Config, err error) {
 	s.size(&c, v)
 	most := 32
 	if strings.Contains(backend.Config(), "cuda") {
-		most = 256
-		if v.Dim >= 768 {
-			most = 64
-		}
+		most = lo.Ternary(v.Dim >= 768, 64, 256)
 	}
 	for c.Batch = 2; 2*c.Batch <= min(most, images/2); {
 		c.Batch *= 2
@@ -289,10 +276,7 @@ func (s Start) Config(images int) (_ sccore.Config, err error) {
 
 // size sets what follows from the size of the transformer: the views and the heads.
 func (s Start) size(c *sccore.Config, v encoder.ViT) {
-	global := 224
-	if v.GridSize > 0 {
-		global = min(v.GridSize*v.PatchSize, 224)
-	}
+	global := lo.Ternary(v.GridSize > 0, min(v.GridSize*v.PatchSize, 224), 224)
 	if s.Smoke {
 		global = 3 * v.PatchSize
 	}

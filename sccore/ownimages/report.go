@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/features"
 	"github.com/semcon/semcon/figures/page"
@@ -57,12 +59,14 @@ func (s series) at(p Point) float64 {
 
 // gauges are in the order of metrics.csv. k-NN accuracy needs class folders.
 var gauges = []series{
-	{"effective_rank", "gauge/effective_rank", plotRank, "patch features", func(p Point) float64 { return p.Diagnostics.Rank }, "effective rank", "of patch features, of at most %d", "%.1f"},
+	{"effective_rank", "gauge/effective_rank", plotRank, "patch features", func(p Point) float64 { return p.Diagnostics.Rank },
+		"effective rank", "of patch features, of at most %d", "%.1f"},
 	{"feature_std", "gauge/feature_std", notPlotted, "", func(p Point) float64 { return p.Diagnostics.Std },
 		"spread", "of patch features: 0 when they have collapsed to a point", "%.3f"},
 	{"similarity", "gauge/similarity", plotSimilarities, "similarity", func(p Point) float64 { return p.Diagnostics.Similarity },
 		"similarity", "to the initial features (linear CKA): 1 is equal up to rotation and scale, 0 is nothing in common", "%.3f"},
-	{"cosine", "gauge/cosine", plotSimilarities, "cosine", func(p Point) float64 { return p.Diagnostics.Cosine }, "cosine", "of a patch's feature with its initial one", "%.3f"},
+	{"cosine", "gauge/cosine", plotSimilarities, "cosine", func(p Point) float64 { return p.Diagnostics.Cosine },
+		"cosine", "of a patch's feature with its initial one", "%.3f"},
 	{"kept_neighbours", "gauge/kept_neighbours", plotSimilarities, "neighbours kept", func(p Point) float64 { return p.Diagnostics.Kept },
 		"neighbours kept", "of the ten nearest patches of a patch, those that are the same as before", "%.2f"},
 	{"knn_accuracy", "gauge/knn_accuracy", plotSimilarities, "k-NN accuracy", func(p Point) float64 { return p.Diagnostics.KNN },
@@ -102,10 +106,7 @@ func (r *run) entropyBound() float64 { return math.Log(float64(r.config.PatchHea
 
 // gauges are those that the run measures.
 func (r *run) gauges() []series {
-	if r.images.classes == nil {
-		return gauges[:len(gauges)-1]
-	}
-	return gauges
+	return lo.Ternary(r.images.classes == nil, gauges[:len(gauges)-1], gauges)
 }
 
 // describe says the diagnostics of the last point in a line, and in another one what they warn of, which later lines only mention.
@@ -135,11 +136,8 @@ func (r *run) describe(p Point) string {
 func (r *run) writeCurves() (err error) {
 	defer try.Handle(&err)
 	settings := try.E1(json.MarshalIndent(r.config, "", "  "))
-	all, header, points := r.series(), []string{"step"}, []tensorboard.Point{}
-	for _, s := range all {
-		header = append(header, s.column)
-	}
-	rows := [][]string{header}
+	all, points := r.series(), []tensorboard.Point{}
+	rows := [][]string{append([]string{"step"}, lo.Map(all, func(s series, _ int) string { return s.column })...)}
 	for _, p := range r.state.Curve {
 		row := []string{strconv.Itoa(p.Step)}
 		// The clock is the step: the file must not depend on the machine's speed.
@@ -289,13 +287,8 @@ func Records(out string) (records []study.Record, err error) {
 		return nil, fmt.Errorf("the run has no metrics yet: %v", err)
 	}
 	last := map[string]string{}
-	for _, point := range points {
-		for column, text := range point {
-			if _, known := last[column]; known && text == "" { // It was not measured at this step.
-				continue
-			}
-			last[column] = text
-		}
+	for _, point := range points { // What is empty was not measured at this step.
+		maps.Copy(last, lo.OmitByValues(point, []string{""}))
 	}
 	for column, text := range last {
 		if value, err := strconv.ParseFloat(text, 64); err == nil {

@@ -119,7 +119,7 @@ func (o Options) section(e study.Experiment, file string) section {
 		all = selected
 	}
 	records, others := lo.FilterReject(all, func(r study.Record, _ int) bool { return r.Profile == o.Profile })
-	s.Records, s.Others = len(records), strings.Join(lo.UniqMap(others, func(r study.Record, _ int) string { return string(r.Profile) }), ", ")
+	s.Records, s.Others = len(records), strings.Join(lo.Uniq(lo.Map(others, func(r study.Record, _ int) string { return string(r.Profile) })), ", ")
 	if err := o.Failures[e.Name]; err != nil {
 		s.Failures = append(s.Failures, firstLine(err.Error()))
 	}

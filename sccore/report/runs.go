@@ -49,7 +49,7 @@ func Select(out, name string, profile study.Profile) (_ Selection, err error) {
 	s := Selection{Name: name, Folder: folder}
 	records := try.E1(study.Records(folder))
 	records = slices.DeleteFunc(records, func(r study.Record) bool { return r.Profile != profile })
-	cells := lo.UniqMap(records, func(r study.Record, _ int) string { return r.Cell })
+	cells := lo.Uniq(lo.Map(records, func(r study.Record, _ int) string { return r.Cell }))
 	matching, err := matchingCells(cmp.Or(strings.Trim(pattern, "/"), "*"), cells)
 	if err != nil {
 		return s, fmt.Errorf("run %s: %w", name, err)
@@ -208,8 +208,8 @@ func Curves(runs ...Run) (all []figures.Curves) {
 	return changing(all)
 }
 
-// addCurves adds a series to the curves of each quantity that files have recorded along the way: the means over the files. The errors name files of which only the
-// beginning is read.
+// addCurves adds a series to the curves of each quantity that files have recorded along the way: the means over the files. The errors name files of which only
+// the beginning is read.
 func addCurves(all *[]figures.Curves, name string, files ...string) (errs []error) {
 	recorded, errs := quantities(files...)
 	for quantity, steps := range recorded {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -39,18 +40,14 @@ func Compare(want, got string) (_ Result, err error) {
 }
 
 func differences(kind string, want, got map[string][]byte) (lines []string) {
-	for _, name := range slices.Sorted(maps.Keys(want)) {
-		other, ok := got[name]
-		switch {
-		case !ok:
+	for _, name := range slices.Sorted(slices.Values(lo.UniqKeys(want, got))) {
+		switch a, b := want[name], got[name]; {
+		case !lo.HasKey(got, name):
 			lines = append(lines, kind+name+" is missing")
-		case !bytes.Equal(other, want[name]):
-			lines = append(lines, kind+name+" differs")
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(got)) {
-		if _, ok := want[name]; !ok {
+		case !lo.HasKey(want, name):
 			lines = append(lines, kind+name+" is left over")
+		case !bytes.Equal(a, b):
+			lines = append(lines, kind+name+" differs")
 		}
 	}
 	return lines

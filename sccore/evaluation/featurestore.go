@@ -3,19 +3,14 @@ package evaluation
 import (
 	"bufio"
 	"bytes"
-	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"io"
-	"iter"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/semcon/semcon/internal/filelock"
 )
@@ -183,156 +178,3 @@ func (s *FeatureStore) Close() {
 
 // Remove removes the folder.
 func (s *FeatureStore) Remove() error { return os.RemoveAll(s.dir) }
-
-// FeatureCache is a folder of [FeatureFile]s with a limit on their total size.
-type FeatureCache struct {
-	Dir     string
-	Limit   float64 // In bytes.
-	Waiting func()  // Called once if another process makes the file. Optional.
-}
-
-// FeatureEntries says what a file of features holds and how it is computed.
-type FeatureEntries struct {
-	Count, Features, Labels int                                      // The number of entries, and how many features and labels each has.
-	Compute                 func(from int) iter.Seq2[Patches, error] // Yields the entries from a number on.
-}
-
-func (e FeatureEntries) size() int64 { return int64(e.Count) * int64(4*e.Features+e.Labels) }
-
-// FeatureFile keeps features on disk, so that they are computed once and read many times with little memory. It holds [Patches] of one size, one
-// after the other: float32 features, then labels, little-endian.
-type FeatureFile struct {
-	file    *os.File
-	entries FeatureEntries
-}
-
-// Open opens the file with the given name. If it does not exist and fits in the limit, one process computes it, in a [FeatureStore] beside it, and others wait.
-// If it does not fit, file is nil and wanted is the total size that the cache would need. The error is from the computation or ctx, or names the file.
-func (c FeatureCache) Open(ctx context.Context, name string, entries FeatureEntries) (_ *FeatureFile, wanted float64, err error) {
-	making.Lock()
-	defer making.Unlock()
-	path := filepath.Join(c.Dir, name+".features")
-	if _, err := os.Stat(path); err != nil {
-		taken := entries.size()
-		files, err := filepath.Glob(filepath.Join(c.Dir, "*.features"))
-		if err != nil {
-			return nil, 0, err
-		}
-		for _, other := range files {
-			if info, err := os.Stat(other); err == nil {
-				taken += info.Size()
-			}
-		}
-		if wanted = float64(taken); wanted > c.Limit {
-			return nil, wanted, nil
-		}
-		if err := c.make(ctx, path, entries); err != nil {
-			return nil, 0, err
-		}
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, 0, err
-	}
-	info, err := file.Stat()
-	if err == nil && info.Size() != entries.size() {
-		err = fmt.Errorf("%s: has %d bytes, want %d of features (remove the file to compute them again)", path, info.Size(), entries.size())
-	}
-	if err != nil {
-		file.Close()
-		return nil, 0, err
-	}
-	return &FeatureFile{file, entries}, wanted, nil
-}
-
-// making is held while a file is made, so that two workers do not both find room for theirs.
-var making sync.Mutex
-
-func (c FeatureCache) make(ctx context.Context, path string, entries FeatureEntries) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		return err
-	}
-	unlock, _, err := filelock.Wait(ctx, path+".lock", c.Waiting)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if _, err := os.Stat(path); err == nil {
-		return nil // The process that had the lock has made it.
-	}
-	left, _ := filepath.Glob(filepath.Join(c.Dir, ".writing-"+filepath.Base(path)+".*")) // What a killed run of an earlier version has left.
-	partial, _ := filepath.Glob(filepath.Join(c.Dir, "*.features.partial"))
-	for _, other := range partial { // What a run of other settings has left, unless it runs or may be started again.
-		files, _ := filepath.Glob(filepath.Join(other, "*"))
-		if other == path+".partial" || slices.ContainsFunc(append(files, other), changedToday) {
-			continue
-		}
-		if unlock, free, err := filelock.Try(filepath.Join(other, "lock")); err == nil && free {
-			defer unlock() // Whoever opens the folder waits for its removal.
-			left = append(left, other)
-		}
-	}
-	for _, file := range left {
-		if err := os.RemoveAll(file); err != nil {
-			return err
-		}
-	}
-	s, err := OpenFeatureStore(path+".partial", [3]int{entries.Count, entries.Features, entries.Labels}, "entries")
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	var batch []byte
-	done := s.Done()
-	for patches, err := range entries.Compute(done) {
-		if err != nil {
-			return err
-		}
-		if len(patches.Features) != entries.Features || len(patches.Labels) != entries.Labels {
-			return fmt.Errorf("%s: %d features with %d labels, want %d with %d", path, len(patches.Features), len(patches.Labels), entries.Features, entries.Labels)
-		}
-		if batch, err = binary.Append(batch, binary.LittleEndian, patches.Features); err != nil {
-			return err
-		}
-		batch = append(batch, patches.Labels...)
-		if done++; done%EncodeBatch == 0 || done == entries.Count {
-			if err := s.Add(StoredBatch{Done: done}, batch); err != nil {
-				return err
-			}
-			batch = batch[:0]
-		}
-	}
-	if err := os.Rename(s.Tensors[0].Name(), path); err != nil {
-		return err
-	}
-	return s.Remove()
-}
-
-// changedToday reports whether a file has changed in the last 24 hours.
-func changedToday(file string) bool {
-	info, err := os.Stat(file)
-	return err == nil && time.Since(info.ModTime()) < 24*time.Hour
-}
-
-// Close closes the file.
-func (f *FeatureFile) Close() error { return f.file.Close() }
-
-// All yields the entries at the given places in turn.
-func (f *FeatureFile) All(places []int) iter.Seq2[Patches, error] {
-	return func(yield func(Patches, error) bool) {
-		for _, i := range places {
-			row := make([]byte, 4*f.entries.Features+f.entries.Labels)
-			patches := Patches{Features: make([]float32, f.entries.Features), Labels: row[4*f.entries.Features:]}
-			_, err := f.file.ReadAt(row, int64(i)*int64(len(row)))
-			if err == nil {
-				_, err = binary.Decode(row, binary.LittleEndian, patches.Features)
-			}
-			if err != nil {
-				err = fmt.Errorf("%s: %w", f.file.Name(), err)
-			}
-			if !yield(patches, err) || err != nil {
-				return
-			}
-		}
-	}
-}

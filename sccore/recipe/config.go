@@ -11,7 +11,6 @@ import (
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
@@ -74,94 +73,21 @@ const (
 
 // ProfileConfig returns the configuration of a profile before --set, for real images if read is true, else for synthetic ones, which the real profile does not have.
 func ProfileConfig(profile study.Profile, read bool) Config {
+	kind := study.Kind(read || profile == study.Real)
+	c := study.Configured(Pretraining, Config{Second: sccore.Default(), Probe: evaluation.DefaultPatchProbe()}, string(profile), kind, "second")
 	if profile == study.Real {
-		return realConfig()
+		c.SetSteps(c.Second.Steps)
 	}
-	c := drawnConfig(profile)
-	if !read {
-		return c
-	}
-	c.Shares, c.Recall = 1, Recall{Size: 448, Least: 50}
-	for _, s := range []*sccore.Config{&c.First, &c.Second} { // Colours of photographs bear the paper's jitter.
-		jitter := sccore.Default().Views
-		s.Views.Global.JitterStrength, s.Views.Global.Grayscale = jitter.Global.JitterStrength, jitter.Global.Grayscale
-		s.Views.Local.JitterStrength, s.Views.Local.Grayscale = jitter.Local.JitterStrength, jitter.Local.Grayscale
-	}
-	switch profile {
-	case study.Smoke:
-		c.Recall = Recall{Size: 32, Least: 1}
-	case study.Quick: // 500 steps of the tiny transformer show nothing on photographs.
-		c.Shares, c.Recall.Size, c.Recall.Classes = 5, 96, annotatedClasses
-		for _, s := range []*sccore.Config{&c.First, &c.Second} {
-			s.Encoder, s.ImageSize, s.TargetMomentum = "vit-128x4x4p8-grid8", 96, 0.995
-			s.Views.GlobalCropSize, s.Views.Locals, s.Views.LocalCropSize = 64, 4, 32
-		}
-		c.First.Steps, c.First.WarmupSteps, c.First.LearningRate = 6000, 600, 0.002
-		c.Second.Steps, c.Second.WarmupSteps = 400, 40
-	}
-	return c
+	c.First = sccore.Ablations[2].Config(c.Second)
+	return study.Configured(Pretraining, c, string(profile), kind, "first")
 }
-
-// annotatedClasses are the classes that a small part of PASCAL VOC has enough of.
-const annotatedClasses = "background,cat,cow,dog,horse,person,sheep"
 
 // realHorizon is the horizon of the target branch in the real profile, as a share of the steps: with 240 steps β is 0.97.
 const realHorizon = 0.139
 
-// realConfig is the configuration of the real profile, in which a published ViT-S/14 trains on with the images of PASCAL VOC. All seeds have all images. There is
-// no image concentration: it takes 20 neighbours of each image, a hundredth of so small a dataset.
-func realConfig() Config {
-	c := drawnConfig(study.Full)
-	s := &c.Second
-	s.Encoder, s.Positions, s.Lambdas.ImageConcentration = "vit-s14-grid37-ls", encoder.TransformersPositions, 0
-	s.ImageHead.HiddenDim = 1536
-	s.PatchHead = s.ImageHead
-	s.Views.GlobalCropSize, s.Views.Locals, s.Views.LocalCropSize, s.ImageSize = 112, 0, 112, 128
-	s.Batch, s.WarmupSteps, s.MetricsEvery = 16, 24, 60
-	s.LearningRate, s.FinalLearningRate, s.Sinkhorn.Epsilon = 1.5e-5, 1.5e-6, 0.02 // At 5e-5 the features collapse: docs/results.md.
-	c.SetSteps(240)
-	c.First, c.Size, c.Shares = sccore.Ablations[2].Config(*s), 112, 1
-	c.Recall = Recall{Size: 112, Classes: annotatedClasses, Least: 50}
-	return c
-}
-
 // SetSteps sets the steps of the second stage in the real profile, and the momentum of the target branch, which follows them.
 func (c *Config) SetSteps(steps int) {
 	c.Second.Steps, c.Second.TargetMomentum = steps, sccore.MomentumOver(realHorizon, steps)
-}
-
-// drawnConfig is the configuration of a profile for synthetic images.
-func drawnConfig(profile study.Profile) Config {
-	c := Config{
-		Second: sccore.Default(), Images: 1024, Size: 224,
-		Probe: evaluation.DefaultPatchProbe(), KNN: knn.Classifier{K: 20, Temperature: 0.07},
-	}
-	if profile != study.Full {
-		s := &c.Second
-		s.Encoder, s.Prototypes = "vit-tiny", 16
-		s.ImageHead, s.PatchHead = heads.Projector{HiddenDim: 256, OutDim: 64}, heads.Projector{HiddenDim: 256, OutDim: 64}
-		s.Views.GlobalCropSize, s.Views.Locals, s.ImageSize, c.Size = 48, 0, 64, 64
-		s.Batch, s.Steps, s.WarmupSteps, s.Neighbours, s.MetricsEvery = 32, 300, 30, 10, 20
-		// The parts of synthetic objects have hues a twelfth of a turn apart. The paper's colour jitter would make them indistinguishable.
-		s.Views.Global.JitterStrength, s.Views.Global.Grayscale = 0.15, false
-		s.Views.Local.JitterStrength, s.Views.Local.Grayscale = 0.15, false
-		s.LearningRate, s.FinalLearningRate, s.WeightDecay, s.FinalWeightDecay, s.TargetMomentum = 1e-3, 1e-5, 0.04, 0.1, 0.99
-	}
-	if profile == study.Smoke {
-		s := &c.Second
-		s.Prototypes, s.Views.GlobalCropSize, s.ImageSize, c.Size = 4, 24, 32, 32
-		s.ImageHead, s.PatchHead = heads.Projector{HiddenDim: 16, OutDim: 8}, heads.Projector{HiddenDim: 16, OutDim: 8}
-		s.Batch, s.Steps, s.WarmupSteps, s.Neighbours, s.MetricsEvery = 8, 8, 1, 2, 2
-		c.Images, c.Probe.Steps, c.Probe.Batch, c.KNN.K = 24, 20, 64, 5
-	}
-	c.First = sccore.Ablations[2].Config(c.Second)
-	if profile != study.Full {
-		c.First.LearningRate = 3e-3
-	}
-	if profile == study.Quick {
-		c.First.Steps, c.First.WarmupSteps = 500, 50
-	}
-	return c
 }
 
 // Rules returns an error that names the first settings that contradict each other; see [settings.Check].

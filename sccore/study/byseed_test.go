@@ -56,7 +56,7 @@ func (w seedWorker) Run(r *Run[toyConfig, drawn]) error {
 func newSeeds() *seeds {
 	s := &seeds{}
 	s.Spec = Spec[toyConfig, drawn]{
-		Info: Info{Name: "toy"}, Parts: []string{"kind", "seed"},
+		Name: "toy", Parts: []string{"kind", "seed"},
 		Cells: func(o Options, _ string) (cells []Cell[toyConfig], err error) {
 			for seed := range 5 {
 				for _, kind := range []string{"a", "b", "c"} {

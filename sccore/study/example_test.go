@@ -18,7 +18,7 @@ type dice struct {
 func ExampleSpec() {
 	type run = study.Run[dice, study.GeneratedData]
 	spec := study.Spec[dice, study.GeneratedData]{
-		Info:  study.Info{Name: "dice"},
+		Name:  "dice",
 		Parts: []string{"sides", "seed"},
 		Cells: func(o study.Options, _ string) (cells []study.Cell[dice], err error) {
 			for seed := range o.SeedsOr(2) {

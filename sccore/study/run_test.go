@@ -80,7 +80,7 @@ func (w toyWorker) Run(r *Run[toyConfig, GeneratedData]) error {
 func newToy() *toy {
 	t := &toy{}
 	t.Spec = Spec[toyConfig, GeneratedData]{
-		Info:  Info{Name: "toy"},
+		Name:  "toy",
 		Parts: []string{"kind", "seed"},
 		Cells: func(o Options, _ string) (cells []Cell[toyConfig], err error) {
 			for seed := range o.SeedsOr(2) {

@@ -2,7 +2,8 @@
 //
 // In goes a [Spec], which holds what is specific to an experiment: its cells, its data, its worker, its tables and the quantities of its claims. Out
 // come records, one JSON line per number in out/EXPERIMENT/runs.jsonl, and [Results], the records of one profile grouped for tables. Each experiment
-// has a folder below sccore/experiments. A new one starts there with a Spec and joins the list in package experiments.
+// has a folder below sccore/experiments, and a file in the folder about, which says what it is and has the settings of its profiles. A new one starts there with a Spec and
+// joins the list in package experiments.
 package study
 
 import (
@@ -21,14 +22,14 @@ import (
 	"github.com/semcon/semcon/sccore/progress"
 )
 
-// Info describes an experiment in a list.
+// Info describes an experiment in a list, by its file about/NAME.yaml.
 type Info struct {
-	Name       string
+	Name       string             `yaml:"-"`
 	Title      string             // The question that it answers.
 	Reproduces string             // The paper's tables and figures.
 	Labels     []string           // The labels of the paper's tables and figures that it reproduces, which are other names of the experiment.
 	Data       string             // The data that it reads, and what it does without them.
-	Reads      []string           // The keys of the datasets that it can read, as in package datasets. Those of encoders' experiments are their sources'.
+	Reads      []string           // The keys of the datasets that it can read, as in package datasets.
 	Cost       map[Profile]string // The measured or estimated time of each profile.
 }
 
@@ -81,7 +82,7 @@ type Worker[C comparable, D Data] interface {
 
 // Spec specifies an experiment. C is the configuration of a cell and D its data. Fields that are marked optional may be nil.
 type Spec[C comparable, D Data] struct {
-	Info
+	Name string
 	// Parts names the parts of a cell's name, the seed last.
 	Parts []string
 	// Datasets lists the datasets that the options provide. Each line of missing says what is skipped, and why. Optional: without it the experiment
@@ -174,7 +175,7 @@ type CellInfo struct {
 // Experiment returns the specified experiment.
 func (s Spec[C, D]) Experiment() Experiment {
 	return Experiment{
-		Info:     s.Info,
+		Info:     InfoOf(s.Name),
 		Run:      s.Run,
 		Status:   s.Status,
 		Recorded: s.Recorded,
@@ -247,7 +248,7 @@ func (independent[C, D]) Close() {}
 
 // has returns an error for the real profile of an experiment without one.
 func (s Spec[C, D]) has(profile Profile) error {
-	if profile == Real && s.Cost[Real] == "" {
+	if profile == Real && InfoOf(s.Name).Cost[Real] == "" {
 		return BadOption{fmt.Errorf("--profile real: %s has none", s.Name)}
 	}
 	return nil

@@ -62,7 +62,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[maintable.Config], err
 	for _, line := range slices.Backward(config.Lines()) { // The last lines take longest, so they start first.
 		rows = append(rows, strconv.Itoa(line.Line))
 	}
-	seeds := o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Real: 5, study.Full: 3}[o.Profile])
+	seeds := study.Seeds(Name, o)
 	if err := study.CheckSeeds(seeds, config.Shares); err != nil {
 		return nil, err
 	}
@@ -99,20 +99,7 @@ func folder(d maintable.Data, c study.Cell[maintable.Config]) string {
 
 // Study is the experiment.
 var Study = training.Spec(maintable.Spec(study.Spec[maintable.Config, maintable.Data]{
-	Info: study.Info{
-		Name:       Name,
-		Title:      "What does each part of the method contribute for images, and what for patches?",
-		Reproduces: "Tab. ablation; claims C13–C18",
-		Labels:     []string{"ablation"},
-		Data:       "synthetic objects and scenes; with --data images of ImageNet (imagenet/) and COCO (coco/), evaluated where there are labels, in real those of PASCAL VOC",
-		Reads:      []string{"imagenet", "coco"},
-		Cost: map[study.Profile]string{
-			study.Smoke: "about a minute on 2 cores",
-			study.Quick: "about 40 minutes on 2 cores; on photographs ten hours, or three and a half from one start by --set init=FILE",
-			study.Real:  "about eleven hours on 2 cores",
-			study.Full:  "33 times ViT-S/16, 100k steps of 256 images: 2.6e18 FLOP each, days on a GPU",
-		},
-	},
+	Name:  Name,
 	Parts: []string{"dataset", "row", "seed"},
 	Cells: cells,
 	Open: func(o study.Options, _ string, cells []study.Cell[maintable.Config]) (maintable.Data, error) {

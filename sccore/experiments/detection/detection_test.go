@@ -69,7 +69,7 @@ func TestSmokeRecordsBoxesAndMasksOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	data, err := open(study.Options{}, encoders.Synthetic, profileConfig(study.Smoke, encoders.Synthetic), 0)
+	data, err := open(study.Options{}, encoders.Synthetic, grid.Defaults(study.Smoke, encoders.Synthetic, ""), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestSmokeRecordsBoxesAndMasksOnce(t *testing.T) {
 }
 
 func TestFullIsTheRecipe(t *testing.T) {
-	c, err := encoders.Configured(profileConfig, nil)(study.Full, cocoName, "", nil)
+	c, err := grid.Config(study.Full, cocoName, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		"augmentation.long=0": "augmentation.long 0", "batch=-1": "batch -1", "images=-1": "images -1", "parts=3": "parts", "optimizer.rate=0": "rate 0", "detector.channels=0": "channels 0",
 		"detector.classes=5": "detector.classes 5", "objects=0": "objects 0", "mask_size=2": "mask_size 2", "augmentation.long=8": "max_short 64", "head=x": "head", "detector.train_proposals=16384": "proposals 16384",
 	} {
-		if _, err := encoders.Configured(profileConfig, nil)(study.Quick, encoders.Synthetic, "", []string{"batch=32", assignment}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := grid.Config(study.Quick, encoders.Synthetic, "", []string{"batch=32", assignment}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--set %s: %v, want an error with %q", assignment, err, want)
 		}
 	}
@@ -124,7 +124,7 @@ func TestClaims(t *testing.T) {
 	for seed := range 3 {
 		for row, gain := range map[string]float64{"random": 0, "second": 5, "ibot-s16": 40, "ibot+ours-s16": 42} {
 			for dataset, profile := range map[string]study.Profile{"synthetic": study.Quick, cocoName: study.Quick} {
-				c := profileConfig(profile, dataset)
+				c := grid.Defaults(profile, dataset, "")
 				c.Encoder.Row = row
 				title := map[string]string{"synthetic": "synthetic scenes", cocoName: "COCO"}[dataset]
 				for kind, minus := range map[string]float64{boxes: 0, masks: 3} {

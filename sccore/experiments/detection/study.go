@@ -39,24 +39,14 @@ const (
 	masks       = "masks"
 )
 
+var grid = encoders.Grid[Config]{Name: Name, Table: "obj_det", Base: func(study.Profile, string) Config {
+	return Config{Detector: detection.Recipe(0), Augmentation: finetune.DefaultDetectionTransform()}
+}}
+
 // Study is the experiment.
 var Study = encoders.Tuning[Config, Data, finetune.DetectionTraining, *finetune.DetectionTrainer, finetune.DetectionStep]{
-	Info: study.Info{
-		Name:       Name,
-		Title:      "How well do encoders find objects that are trained together with Cascade Mask R-CNN?",
-		Reproduces: "Tab. obj_det, Tab. obj_det_full; claim C26",
-		Labels:     []string{"obj_det", "obj_det_full"},
-		Data:       "COCO if --data has it, without it synthetic scenes; encoders from pretrain's runs, or --set weights.ibot-s16=FILE",
-		Cost: map[study.Profile]string{
-			study.Smoke: "two minutes on 2 cores, mostly compiling", study.Quick: "40 minutes on 2 cores",
-			study.Full: "per encoder and seed, 12 epochs of COCO in images of 800×1333: six hours on a GPU with 140 GB",
-		},
-	},
-	Grid: encoders.Grid[Config]{Table: "obj_det", Seeds: map[study.Profile]int{study.Smoke: 1}, Config: encoders.Configured(profileConfig, nil)},
-	Sources: encoders.Sources[Data]{
-		Needed: "COCO", None: "COCO is not", Names: []string{cocoName}, Row: "ibot-s16",
-		Open: func(dir, _ string) (Data, error) { return read(dir) },
-	},
+	Grid:    grid,
+	Sources: encoders.Sources[Data]{Open: func(dir, _ string) (Data, error) { return read(dir) }},
 	Parts:   []string{"dataset", "row", "seed"},
 	Images:  open,
 	Columns: func(d Data, _ Config) []string { return columns(d.Title()) },
@@ -147,43 +137,6 @@ type Config struct {
 	Images int `json:"images" range:"[0,2^20]"` // Images per split: drawn, or taken evenly spread from a real dataset, where 0 means all.
 }
 
-// profileConfig returns the configuration of a profile before --set. The full profile has what the paper prints (appendix, "Transfer Learning on Object Detection"): 12
-// epochs, of 117,266 images, with AdamW at 2e-4, which falls to a tenth at the 9th and the 11th epoch, and a simple feature pyramid. What it does not print is of the recipe of Mugs
-// and iBOT for a ViT-S/16, whose rate falls after the 8th and the 11th: --set 'optimizer.milestones=[0.667,0.917]'.
-func profileConfig(profile study.Profile, dataset string) Config {
-	c := Config{
-		Detector: detection.Recipe(0), Objects: 100, MaskSize: 112, Augmentation: finetune.DefaultDetectionTransform(),
-		Tuned: encoders.Tuned{Batch: 32, Parts: 8, Steps: 12 * 117_266 / 32, Optimizer: finetune.Optimizer{
-			LearningRate: 2e-4, LayerDecay: 0.8, WeightDecay: 0.05, WarmUp: 500, WarmUpRatio: 1e-3, Milestones: [2]float64{9.0 / 12, 11.0 / 12}, DropPath: 0.1,
-		}},
-	}
-	if profile == study.Full {
-		return c
-	}
-	c.Detector = detection.Config{
-		Channels: 32, Convolutions: 1, Hidden: 128, AnchorSamples: 64, TrainProposals: 128, TestProposals: 64, BoxSamples: 64, Candidates: 128, Detections: 20,
-	}
-	c.Objects, c.MaskSize, c.Batch, c.Parts, c.Steps, c.Images = 3, 56, 8, 1, 400, 200
-	c.Optimizer.Milestones[0] = 8.0 / 12
-	c.Augmentation = finetune.DetectionTransform{MinShort: 48, MaxShort: 64, Step: 4, Long: 64, CropShort: [3]int{48, 56, 64}, MinCrop: 40, MaxCrop: 64}
-	c.Optimizer.LearningRate, c.Optimizer.LayerDecay, c.Optimizer.WarmUp = 1e-3, 0.9, 40
-	if dataset != encoders.Synthetic { // Photographs show more objects, and need more pixels.
-		c.Objects, c.Detector.Detections = 40, 40
-		c.Augmentation = finetune.DetectionTransform{MinShort: 96, MaxShort: 128, Step: 8, Long: 192, CropShort: [3]int{80, 100, 120}, MinCrop: 64, MaxCrop: 120}
-	}
-	if profile == study.Smoke {
-		c.Detector = detection.Config{
-			Channels: 8, Hidden: 16, AnchorSamples: 16, TrainProposals: 16, TestProposals: 16, BoxSamples: 16, Candidates: 32, Detections: 10,
-		}
-		c.MaskSize, c.Batch, c.Steps, c.Images, c.Optimizer.WarmUp = 16, 2, 4, 8, 1
-		c.Augmentation = finetune.DetectionTransform{MinShort: 24, MaxShort: 32, Step: 4, Long: 48, CropShort: [3]int{32, 40, 48}, MinCrop: 20, MaxCrop: 32}
-		if dataset == encoders.Synthetic {
-			c.Augmentation.Long = 32
-		}
-	}
-	return c
-}
-
 // Rules returns an error that names the first settings that do not fit together.
 func (c Config) Rules() error {
 	if c.Detector.Classes != 0 {
@@ -205,7 +158,7 @@ func (c Config) training(vit encoder.ViT, classes int) finetune.DetectionTrainin
 
 // Training is the configuration of a profile's training on a dataset of so many classes, of an encoder, with the assignments of --set.
 func Training(profile study.Profile, dataset string, vit encoder.ViT, classes int, set ...string) (finetune.DetectionTraining, error) {
-	c, err := encoders.Configured(profileConfig, nil)(profile, dataset, "", set)
+	c, err := grid.Config(profile, dataset, "", set)
 	return c.training(vit, classes), err
 }
 
@@ -300,7 +253,7 @@ func draw(a *datasets.SegmentedImage, objects []figures.Object) image.Image {
 
 // TrainingImages draws the first n training images of a dataset with their boxes and masks, as the profile's configuration makes them.
 func TrainingImages(data, dataset string, profile study.Profile, n int) (figures.ImageGrid, error) {
-	c := profileConfig(profile, dataset)
+	c := grid.Defaults(profile, dataset, "")
 	d, err := open(study.Options{Data: data}, dataset, c, 0)
 	if err != nil {
 		return figures.ImageGrid{}, err

@@ -27,19 +27,7 @@ const untrained = "untrained"
 
 // Study is the experiment.
 var Study = study.Spec[augmentation.Config, augmentation.Data]{
-	Info: study.Info{
-		Name:       Name,
-		Title:      "Which transformations make good views, and does it matter that views show different positions?",
-		Reproduces: "Tab. effect_aug, Tab. effect_aug_full; claims C1–C12",
-		Labels:     []string{"effect_aug", "effect_aug_full"},
-		Data:       "CIFAR-10 (quick), CIFAR-10 and CIFAR-100 (full), class folders, or synthetic objects without --data",
-		Reads:      []string{"cifar10", "cifar100"},
-		Cost: map[study.Profile]string{
-			study.Smoke: "under a minute on 2 cores",
-			study.Quick: "60 to 90 minutes on 2 cores with 10,000 images",
-			study.Full:  "312 trainings of ResNet-18 for 800 epochs: a GPU, or several with --only",
-		},
-	},
+	Name:     Name,
 	Parts:    []string{"dataset", "method", "row", "seed"},
 	Datasets: augmentation.DatasetNames,
 	Cells:    cells,
@@ -69,7 +57,7 @@ var Study = study.Spec[augmentation.Config, augmentation.Data]{
 // cells lists the cells of a profile in the order in which they run: all rows of a method with one seed before the next seed, so that the results of an
 // interrupted study are comparable.
 func cells(o study.Options, dataset string) (cells []study.Cell[augmentation.Config], err error) {
-	rows, seeds := augmentation.Rows, o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 3}[o.Profile])
+	rows, seeds := augmentation.Rows, study.Seeds(Name, o)
 	switch o.Profile {
 	case study.Quick: // The rows that the claims compare.
 		rows = append(rows[:5:5], augmentation.NoCrop, augmentation.SameCrop)

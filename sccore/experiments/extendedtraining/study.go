@@ -163,7 +163,7 @@ func cells(o study.Options, dataset string) (cells []study.Cell[Config], err err
 	if len(configs) == 0 {
 		return nil, errors.New("the full profile starts from official checkpoints: --set dino.weights=FILE, ibot.weights=FILE or mugs.weights=FILE")
 	}
-	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 3}[o.Profile]) {
+	for seed := range study.Seeds(Name, o) {
 		for _, baseline := range selfdistillation.Names {
 			if config, ok := configs[baseline]; ok {
 				for _, row := range rows {
@@ -215,19 +215,7 @@ func columnOf(baseline, column string) string { return titles[baseline] + "/" + 
 
 // Study is the experiment.
 var Study = maintable.Spec(study.Spec[Config, maintable.Data]{
-	Info: study.Info{
-		Name:       Name,
-		Title:      "Is the method's gain just longer training, or more data?",
-		Reproduces: "Fig. longer_training, Fig. longer_training_full; claim C24",
-		Labels:     []string{"longer_training", "longer_training_full"},
-		Data:       "synthetic objects and scenes; with --data images of ImageNet (imagenet/) and COCO (coco/), evaluated where there are labels",
-		Reads:      []string{"imagenet", "coco"},
-		Cost: map[study.Profile]string{
-			study.Smoke: "two minutes on 2 cores, mostly compiling",
-			study.Quick: "about an hour and a half on 2 cores; on photographs several hours",
-			study.Full:  "45 times ViT-S/16, 100k steps of 256 images, from official checkpoints: days on a GPU",
-		},
-	},
+	Name:  Name,
 	Parts: []string{"dataset", "baseline", "row", "seed"},
 	Cells: cells,
 	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (maintable.Data, error) {

@@ -70,7 +70,7 @@ func TestSmokeRecordsEachHeadOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, err := open(study.Options{}, encoders.Synthetic, profileConfig(study.Smoke, encoders.Synthetic, m.Segmenter.Head), 0)
+		data, err := open(study.Options{}, encoders.Synthetic, grid.Defaults(study.Smoke, encoders.Synthetic, m.Segmenter.Head), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestFullIsTheRecipe(t *testing.T) {
 		finetune.UPerNet: "160000 steps of 16 crops, rate 3e-05, layer decay 0.9, weight decay 0.05, drop path 0.1, slide, 384 channels on a grid of 32, halved false",
 		finetune.FPN:     "80000 steps of 16 crops, rate 6e-05, layer decay 1, weight decay 0.01, drop path 0.05, whole, 384 channels on a grid of 32, halved false",
 	} {
-		c, err := config(study.Full, "ade20k", head, nil)
+		c, err := grid.Config(study.Full, "ade20k", head, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestFullIsTheRecipe(t *testing.T) {
 
 func TestSetIsForAHeadOrADataset(t *testing.T) {
 	set := []string{"batch=4", "fpn.steps=7", "ade20k.images=3", "optimizer.rate=0.5"}
-	c, err := config(study.Quick, "coco", finetune.FPN, set)
+	c, err := grid.Config(study.Quick, "coco", finetune.FPN, set)
 	if err != nil || c.Batch != 4 || c.Steps != 7 || c.Images == 3 || c.Optimizer.LearningRate != 0.5 {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -117,14 +117,14 @@ func TestSetIsForAHeadOrADataset(t *testing.T) {
 		"head=linear": "--only", "augmentation.crop_size=0": "augmentation.crop_size 0", "inference.stride=1000": "inference.stride 1000",
 		"batch=-1": "batch -1", "images=-1": "images -1", "parts=3": "parts", "parts=8": "UPerNet", "optimizer.rate=0": "rate 0", "channels=1": "channels 1",
 	} {
-		if _, err := config(study.Quick, "coco", finetune.UPerNet, []string{assignment}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := grid.Config(study.Quick, "coco", finetune.UPerNet, []string{assignment}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--set %s: %v, want an error with %q", assignment, err, want)
 		}
 	}
 }
 
 func TestGainsArePairedBySeed(t *testing.T) {
-	c, err := config(study.Quick, encoders.Synthetic, finetune.UPerNet, nil)
+	c, err := grid.Config(study.Quick, encoders.Synthetic, finetune.UPerNet, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

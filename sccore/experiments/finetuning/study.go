@@ -29,44 +29,21 @@ import (
 // Name is the experiment's name.
 const Name = "fine-tune"
 
-// RealDatasets are the names of the paper's datasets in its order, and of two more.
-var RealDatasets = []string{"ade20k", "cityscapes", "coco", "voc2012", "camvid"}
-
-// config returns a profile's configuration on a dataset with a head, with the assignments of --set.
-var config = encoders.PerHead(RealDatasets, []string{finetune.UPerNet, finetune.FPN}, profileConfig, nil)
+var grid = encoders.Grid[Config]{
+	Name: Name, Table: "semantic_seg_ft", Variants: []string{finetune.UPerNet, finetune.FPN},
+	Base: func(study.Profile, string) Config {
+		return Config{Augmentation: finetune.DefaultSegmentationTransform(), Inference: finetune.DefaultSegmentationInference()}
+	},
+}
 
 type run = study.Run[Config, evaluation.Data]
 
 // Study is the experiment.
 var Study = encoders.Tuning[Config, evaluation.Data, finetune.SegmentationTraining, *finetune.SegmentationTrainer, finetune.SegmentationStep]{
-	Info: study.Info{
-		Name:       Name,
-		Title:      "How well do encoders segment that are trained together with UPerNet or a semantic FPN?",
-		Reproduces: "Tab. semantic_seg_ft",
-		Labels:     []string{"semantic_seg_ft"},
-		Data: "ADE20k, Cityscapes, COCOStuff-27, PASCAL VOC and CamVid, whichever --data has; without it synthetic scenes; encoders from pretrain's runs, or " +
-			"--set weights.dino-s16=FILE",
-		Cost: map[study.Profile]string{
-			study.Smoke: "a minute",
-			study.Quick: "20 minutes on 2 cores",
-			study.Full:  "per encoder, seed and dataset, 160k steps of 16 crops of 512² with UPerNet and 80k with the FPN: a day on a GPU",
-		},
-	},
-	Grid: encoders.Grid[Config]{
-		Table:    "semantic_seg_ft",
-		Seeds:    map[study.Profile]int{study.Smoke: 1},
-		Variants: []string{finetune.UPerNet, finetune.FPN},
-		Config:   config,
-	},
-	Sources: encoders.Sources[evaluation.Data]{
-		Needed: "ADE20k, Cityscapes, COCO, PASCAL VOC or CamVid (\"semcon data\" lists what there is)",
-		None:   "none of ADE20k, Cityscapes, COCO, PASCAL VOC and CamVid is",
-		Names:  RealDatasets,
-		Row:    "dino-s16",
-		Open: func(dir, dataset string) (evaluation.Data, error) {
-			return evaluation.Source{Dir: dir, Dataset: dataset}.Segmentation(datasets.Train, datasets.Test)
-		},
-	},
+	Grid: grid,
+	Sources: encoders.Sources[evaluation.Data]{Open: func(dir, dataset string) (evaluation.Data, error) {
+		return evaluation.Source{Dir: dir, Dataset: dataset}.Segmentation(datasets.Train, datasets.Test)
+	}},
 	Parts:   []string{"dataset", "row", "head", "seed"},
 	Images:  open,
 	Columns: func(d evaluation.Data, c Config) []string { return []string{column(d.Name, c.Head)} },
@@ -128,53 +105,6 @@ type Config struct {
 	Images int `json:"images" range:"[0,2^20]"` // Images per split: drawn, or taken evenly spread from a real dataset, where 0 means all.
 }
 
-// profileConfig returns the configuration of a profile before --set. The full profile is iBOT's recipe of UPerNet and XCiT's of semantic FPN, for a
-// ViT-S/16 on ADE20k; the paper cites the first and gives no settings. XCiT's also decays biases, which is left out. Both test on images whose shorter side is 512 pixels.
-// Neither has a recipe for the other datasets: that they take the same crops and steps, and that Cityscapes' images are trained and tested at 2048×1024 pixels, is our choice.
-func profileConfig(profile study.Profile, dataset, head string) Config {
-	c := Config{
-		Head: head, Augmentation: finetune.DefaultSegmentationTransform(), Inference: finetune.DefaultSegmentationInference(),
-		Tuned: encoders.Tuned{Batch: 16, Parts: 1, Steps: 160_000, Optimizer: finetune.Optimizer{
-			LearningRate: 3e-5, LayerDecay: 0.9, WeightDecay: 0.05, WarmUp: 1500, WarmUpRatio: 1e-6, Power: 1, Milestones: [2]float64{1, 1}, DropPath: 0.1,
-		}},
-	}
-	if head == finetune.FPN {
-		c.Steps = 80_000 // The neck is as wide as a token: 384 channels for ViT-S.
-		c.Optimizer.LearningRate, c.Optimizer.LayerDecay, c.Optimizer.WeightDecay = 6e-5, 1, 0.01
-		c.Inference = finetune.SegmentationInference{Scale: c.Inference.Scale, Mode: finetune.Whole, Divisor: 32}
-	}
-	if dataset == "cityscapes" {
-		c.Augmentation.Scale, c.Inference.Scale = finetune.Scale{Long: 2048, Short: 1024}, finetune.Scale{Long: 2048, Short: 1024}
-	}
-	if c.IBOT = profile == study.Full; c.IBOT && head == finetune.FPN {
-		c.Optimizer.DropPath = 0.05
-	}
-	if profile != study.Full {
-		side, crop := 64, 64
-		if dataset != encoders.Synthetic { // Photographs need more pixels than synthetic scenes.
-			side, crop = 128, 96
-		}
-		scale := finetune.Scale{Long: 4 * side, Short: side}
-		c.Channels, c.Batch, c.Steps, c.Images = 32, 8, 300, 400
-		c.Augmentation.Scale, c.Augmentation.CropSize = scale, crop
-		c.Inference.Scale, c.Inference.CropSize, c.Inference.Stride = scale, crop, crop*2/3
-		c.Optimizer.LearningRate, c.Optimizer.LayerDecay, c.Optimizer.WarmUp = 1e-3, 0.9, 30
-		if head == finetune.FPN {
-			c.Inference = finetune.SegmentationInference{Scale: scale, Mode: finetune.Whole, Divisor: 8}
-		}
-	}
-	if profile == study.Smoke {
-		c.Channels, c.Batch, c.Steps, c.Images = 8, 2, 4, 8
-		c.Augmentation.CropSize, c.Augmentation.Scale = 32, finetune.Scale{Long: 128, Short: 32}
-		c.Inference.Scale = c.Augmentation.Scale
-		if head == finetune.UPerNet {
-			c.Inference.CropSize, c.Inference.Stride = 32, 24
-		}
-		c.Optimizer.WarmUp = 1
-	}
-	return c
-}
-
 // Rules returns an error that names the first settings that do not fit together.
 func (c Config) Rules() error {
 	// The cell's encoder is not open yet. This one sees any crop as one patch.
@@ -196,7 +126,7 @@ func (c Config) training(vit encoder.ViT, classes int) finetune.SegmentationTrai
 // Training is the configuration of a profile's training on a dataset of so many classes, of an encoder and a head, [finetune.UPerNet] or [finetune.FPN], with the
 // assignments of --set.
 func Training(profile study.Profile, dataset, head string, vit encoder.ViT, classes int, set ...string) (finetune.SegmentationTraining, error) {
-	c, err := config(profile, dataset, head, set)
+	c, err := grid.Config(profile, dataset, head, set)
 	return c.training(vit, classes), err
 }
 
@@ -314,7 +244,7 @@ func Predictions(r study.Results, b compute.Backend, data, out, row, column stri
 // Crops draws the first n training crops of a dataset with their labels, as the profile's configuration makes them. Ignored pixels, which include the
 // padding, are grey.
 func Crops(data, dataset string, profile study.Profile, n int) (figures.ImageGrid, error) {
-	c := profileConfig(profile, dataset, finetune.UPerNet)
+	c := grid.Defaults(profile, dataset, finetune.UPerNet)
 	d, err := open(study.Options{Data: data}, dataset, c, 0)
 	if err != nil {
 		return figures.ImageGrid{}, err

@@ -217,7 +217,7 @@ func TestMainResultsOptions(t *testing.T) {
 func TestMainResultsTables(t *testing.T) {
 	var records []study.Record
 	for row, dataset := range map[string]string{"dino+ours-s16": "imagenet", encoders.Second: "synthetic"} {
-		config := profileConfig(study.Quick, dataset == "imagenet").on(dataset)
+		config := grid.Defaults(study.Quick, dataset, "").on(dataset)
 		config.Encoder = encoders.Encoder{Row: row, Architecture: "vit-tiny"}
 		records = append(records, study.Record{Profile: study.Quick, Cell: dataset + "/" + row + "/seed0", Row: row, Column: titles[dataset], Config: study.EncodeConfig(config), Data: dataset,
 			Value: 77, Details: map[string]float64{"knn_Acc@1": 77, "knn_Acc@5": 89}})

@@ -13,7 +13,7 @@ import (
 // Records of before had pictures cropped and then resized, and their configurations do not name the preprocessing. They are kept, but they are not shown
 // beside records of now, and their runs run again.
 func TestNumbersOfUnlikePreprocessingAreNotCompared(t *testing.T) {
-	now, err := config(study.Quick, evaluation.ImageNet, "", nil)
+	now, err := grid.Config(study.Quick, evaluation.ImageNet, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestNumbersOfUnlikePreprocessingAreNotCompared(t *testing.T) {
 func TestPreprocessingIsASetting(t *testing.T) {
 	configured := func(dataset string, set ...string) Config {
 		t.Helper()
-		c, err := config(study.Full, dataset, "", set)
+		c, err := grid.Config(study.Full, dataset, "", set)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestPreprocessingIsASetting(t *testing.T) {
 		t.Errorf("protocol %q", got)
 	}
 	for set, want := range map[string]string{"preprocessing.crop_mode=whole": "crops of one size", "preprocessing.crop_pct=2": "crop_pct 2", "preprocessing.mean=[1,2]": "mean"} {
-		if _, err := config(study.Full, evaluation.ImageNet, "", []string{set}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := grid.Config(study.Full, evaluation.ImageNet, "", []string{set}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", set, err, want)
 		}
 	}

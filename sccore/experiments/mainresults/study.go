@@ -18,21 +18,26 @@ import (
 	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
+var grid = encoders.Grid[Config]{
+	Name: encoders.Main, Table: "main", Shares: func(c Config) int { return c.Shares },
+	Base: func(profile study.Profile, dataset string) Config {
+		c := Config{KNN: knn.DINOClassifier(), Class: evaluation.DefaultLinearProbe()}
+		if profile == study.Full {
+			c.Authors = evaluation.DefaultAuthorsProbe()
+		}
+		if encoders.Drawn(dataset) {
+			c.Patch = evaluation.DefaultPatchProbe()
+		} else {
+			c.Segmentation, c.Preprocessing = encoders.MainSegmentation(profile), datasets.DefaultPreprocessing()
+		}
+		return c
+	},
+	Rules: Config.check, On: Config.on,
+}
+
 // Study is the experiment.
 var Study = encoders.Experiment[Config]{
-	Info: study.Info{
-		Name:       "main",
-		Title:      "How good are frozen features of whole images and of patches?",
-		Reproduces: "Tab. main",
-		Labels:     []string{"main"},
-		Data:       "ImageNet-1k as class folders imagenet/train and imagenet/val, and COCOStuff-27, whichever --data has; without it synthetic objects and scenes",
-		Cost: map[study.Profile]string{
-			study.Smoke: "seconds",
-			study.Quick: "half a minute per row on 2 cores, a fifth of the images of --data per seed; --set weights.dino-s16=FILE adds a row",
-			study.Full:  "1.4 million images per row: a GPU",
-		},
-	},
-	Grid:       encoders.Grid[Config]{Table: "main", Shares: func(c Config) int { return c.Shares }, Config: config},
+	Grid:       grid,
 	Sources:    encoders.MainTable,
 	Evaluation: func(c Config) evaluation.Evaluation { return c.measures() },
 	Part: func(o study.Options, d evaluation.Data, c Config, seed int) evaluation.Data {
@@ -71,47 +76,6 @@ func (c Config) measures() evaluation.MainTable {
 	return evaluation.MainTable{Preprocessing: c.Preprocessing, Size: c.Size, KNN: c.KNN, Class: c.Class, Authors: c.Authors, Patch: c.Patch, Segmentation: c.Segmentation}
 }
 
-// config is the configuration of a profile with --set applied.
-func config(profile study.Profile, dataset, _ string, set []string) (Config, error) {
-	read := dataset != encoders.Synthetic
-	c := profileConfig(profile, read)
-	if err := settings.Apply(&c, set...); err != nil {
-		return c, err
-	}
-	return c.on(dataset), c.check(read)
-}
-
-// profileConfig returns the configuration of a profile before --set, for real images if read is true, else for synthetic ones.
-func profileConfig(profile study.Profile, read bool) Config {
-	c := Config{Size: 224, KNN: knn.DINOClassifier(), Class: evaluation.DefaultLinearProbe()}
-	if read {
-		c.Segmentation, c.Preprocessing = encoders.MainSegmentation(profile), datasets.DefaultPreprocessing()
-	} else {
-		c.Size, c.Images, c.Patch = 64, 1024, evaluation.DefaultPatchProbe()
-	}
-	if profile != study.Full {
-		c.Class = evaluation.FastLinearProbe()
-		c.Class.Epochs = 20 // The paper has 100.
-	}
-	if read {
-		c.Shares = 1
-	}
-	if profile == study.Full {
-		c.Authors = evaluation.DefaultAuthorsProbe()
-	}
-	if read && profile == study.Quick { // The size that its encoders are trained for.
-		c.Size, c.Shares = 64, 5
-	}
-	if profile == study.Smoke {
-		c.Size, c.Images, c.KNN.K = 32, 24, 5
-		c.Class.Epochs, c.Class.Batch = 2, 8
-		if !read {
-			c.Patch.Steps, c.Patch.Batch = 10, 64
-		}
-	}
-	return c
-}
-
 // on returns the configuration without the settings that a dataset does not use.
 func (c Config) on(dataset string) Config {
 	switch dataset {
@@ -129,14 +93,11 @@ func (c Config) on(dataset string) Config {
 }
 
 // check returns an error that names the first value out of range.
-func (c Config) check(read bool) error {
-	if err := settings.Check(c); err != nil {
-		return err
-	}
+func (c Config) check(dataset string) error {
 	switch {
-	case !read && c.Shares != 0:
+	case encoders.Drawn(dataset) && c.Shares != 0:
 		return errors.New("shares: synthetic images are drawn for each seed")
-	case !read:
+	case encoders.Drawn(dataset):
 		return nil
 	case c.Preprocessing.CropMode == datasets.WholeImage:
 		return fmt.Errorf("preprocessing: crop_mode %s: this experiment takes crops of one size", c.Preprocessing.CropMode)

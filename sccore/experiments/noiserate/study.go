@@ -29,21 +29,7 @@ type Config struct {
 
 // Study is the experiment.
 var Study = encoders.Experiment[Config]{
-	Info: study.Info{
-		Name:       Name,
-		Title:      "How often do similar patches of different images share their class?",
-		Reproduces: "Fig. noise_rate; claims C20, C21",
-		Labels:     []string{"noise_rate"},
-		Data:       "COCOStuff-27 or PASCAL VOC, or synthetic scenes without --data; encoders from pretrain's runs, or --set weights.dino-s16=FILE",
-		Cost: map[study.Profile]string{
-			study.Smoke: "seconds", study.Quick: "seconds per row on 2 cores", study.Real: "a minute per row on 2 cores", study.Full: "2,000 images of 448 pixels per row: minutes on a GPU",
-		},
-	},
-	Grid: encoders.Grid[Config]{Table: "main", Config: encoders.Profiles(map[study.Profile]Config{
-		study.Smoke: profile(evaluation.PatchSample{Images: 24, PerImage: 8, Size: 32}), study.Quick: profile(evaluation.PatchSample{Images: 256, PerImage: 16, Size: 64}),
-		study.Real: profile(evaluation.PatchSample{Images: 512, PerImage: 16, Size: 112}), study.Full: profile(evaluation.PatchSample{Images: 2000, PerImage: 8, Size: 448}),
-	})},
-	Sources:    encoders.Sources[evaluation.Data]{Needed: "COCO or PASCAL VOC", None: "none of COCO and PASCAL VOC is", Names: []string{"coco", "voc2012"}},
+	Grid:       encoders.Grid[Config]{Name: Name, Table: "main"},
 	Evaluation: func(c Config) evaluation.Evaluation { return c.NoiseRate },
 	Columns: func(d evaluation.Data, _ study.Cell[Config]) []string {
 		return []string{d.Title(), d.Title() + projected}
@@ -55,11 +41,6 @@ var Study = encoders.Experiment[Config]{
 
 // projected ends the columns of projected features.
 const projected = "/projected"
-
-// profile is the configuration of a profile with a sample.
-func profile(s evaluation.PatchSample) Config {
-	return Config{NoiseRate: evaluation.NoiseRate{Sample: s, Bins: 20}}
-}
 
 // tables returns a table of each dataset with records.
 func tables(results study.Results) (tables []figures.Table) {

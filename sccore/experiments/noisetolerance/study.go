@@ -60,20 +60,7 @@ var (
 
 // profileConfig returns the configuration of a loss in a profile, before the share of flipped labels and --set.
 func profileConfig(profile study.Profile, loss string) Config {
-	config := Config{
-		Loss: loss, Classes: 8, Dim: 32, Noise: 0.2, Patches: 16, TestSize: 128,
-		High: 0.75, Low: 0.45, LabelNoise: 0.1,
-		EmbeddingDim: 16, Batch: 8, Steps: 300, Momentum: 0.9, CoTAP: losses.DefaultCoTAP(),
-	}
-	// Each loss has the learning rate out of 0.1, 0.3, 1, 3, 10 and 30 that is best with clean labels, on seed 0 of the quick profile.
-	config.LearningRate = map[string]float64{"bce": 0.3, "cotap": 1}[loss]
-	switch profile {
-	case study.Smoke:
-		config.Steps, config.TestSize, config.Batch = 20, 16, 2
-	case study.Full:
-		config.Steps = 3000
-	}
-	return config
+	return study.Configured(Name, Config{CoTAP: losses.DefaultCoTAP()}, string(profile), loss)
 }
 
 // flippedColumn is the table's column for a share of flipped labels.
@@ -86,7 +73,7 @@ func cells(o study.Options, _ string) ([]study.Cell[Config], error) {
 		shares = []float64{0, 0.2}
 	}
 	var cells []study.Cell[Config]
-	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 20}[o.Profile]) {
+	for seed := range study.Seeds(Name, o) {
 		for _, loss := range lossNames {
 			config := profileConfig(o.Profile, loss)
 			// "bce.rate=2" is for one loss, "rate=2" for both.
@@ -110,17 +97,7 @@ func cells(o study.Options, _ string) ([]study.Cell[Config], error) {
 
 // Study is the experiment.
 var Study = study.Spec[Config, study.GeneratedData]{
-	Info: study.Info{
-		Name:       Name,
-		Title:      "Does a ranking loss tolerate flipped pseudo labels better than binary cross-entropy?",
-		Reproduces: "claim C25, which the paper states without a number",
-		Data:       "patches of synthetic classes",
-		Cost: map[study.Profile]string{
-			study.Smoke: "seconds",
-			study.Quick: "half a minute on 2 cores",
-			study.Full:  "half an hour on 2 cores: ten times the steps, 20 seeds",
-		},
-	},
+	Name:  Name,
 	Parts: []string{"loss", "flipped", "seed"},
 	Cells: cells,
 	Open: func(study.Options, string, []study.Cell[Config]) (study.GeneratedData, error) {

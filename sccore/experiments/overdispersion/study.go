@@ -80,19 +80,9 @@ const start = "start"
 
 // profileConfig returns the configuration of a profile before --set.
 func profileConfig(profile study.Profile) recipe.Config {
-	c := recipe.ProfileConfig(profile, profile == study.Full)
-	switch profile {
-	case study.Smoke:
-		c.EvaluateEvery, c.First.Steps, c.Second.Steps = 1, 2, 6
-	case study.Quick:
-		c.EvaluateEvery, c.Second.Steps, c.Images = 50, 600, 512
-	case study.Full: // 50 epochs of COCO's scenes, which the paper does not count, with a measurement after every second one.
-		c.Recall, c.WithoutControl = recipe.Recall{}, true
-		c.Second.Steps = 50 * 118_287 / c.Second.Batch
-		c.EvaluateEvery = c.Second.Steps / 25
-	case study.Real:
-		c.EvaluateEvery = 100
-		c.SetSteps(1200)
+	c := study.Configured(Name, recipe.ProfileConfig(profile, profile == study.Full), string(profile))
+	if profile == study.Real {
+		c.SetSteps(c.Second.Steps)
 	}
 	return c
 }
@@ -117,7 +107,7 @@ func cells(o study.Options, dataset string) (cells []study.Cell[recipe.Config], 
 	if c.EvaluateEvery < 1 || c.Second.Steps < least*c.EvaluateEvery {
 		return nil, fmt.Errorf("evaluate_every %d: want 1 to %d, for at least %d evaluations in %d steps", c.EvaluateEvery, c.Second.Steps/least, least, c.Second.Steps)
 	}
-	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Real: 5, study.Full: 3}[o.Profile]) {
+	for seed := range study.Seeds(Name, o) {
 		if c.Init == "" {
 			cells = append(cells, startCell(dataset, seed, c))
 		}
@@ -135,18 +125,7 @@ func startCell(dataset string, seed int, c recipe.Config) study.Cell[recipe.Conf
 
 // Study is the experiment.
 var Study = training.Spec(study.Spec[recipe.Config, recipe.Data]{
-	Info: study.Info{
-		Name:       Name,
-		Title:      "Does aligning patches alone disperse their features as training goes on?",
-		Reproduces: "Fig. over-disp; claim C19",
-		Labels:     []string{"over-disp"},
-		Data:       "synthetic scenes and objects; with --data PASCAL VOC in real, and COCO in full",
-		Reads:      []string{"voc2012", "imagenet", "coco"},
-		Cost: map[study.Profile]string{
-			study.Smoke: "a minute on 2 cores", study.Quick: "about 35 minutes on 2 cores", study.Full: "twice ViT-S/16, 23k steps of 256 images, and 25 linear segmentations of COCO, for each of three seeds: a day on a GPU",
-			study.Real: "about 12 hours on 2 cores",
-		},
-	},
+	Name:      Name,
 	Parts:     []string{"line", "seed"},
 	DataBySet: true,
 	Datasets: func(o study.Options) (names, missing []string, err error) {

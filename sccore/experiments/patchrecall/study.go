@@ -21,23 +21,8 @@ import (
 
 // Study is the experiment.
 var Study = encoders.Experiment[Config]{
-	Info: study.Info{
-		Name:       "patch-recall",
-		Title:      "Do the features of single patches tell their class, every class counting the same?",
-		Reproduces: "no table of the paper: a measure on which a short training on photographs gains more points than on mIoU",
-		Data:       "PASCAL VOC, CamVid, COCOStuff-27, ADE20k and Cityscapes, whichever --data has; without it synthetic scenes; encoders from pretrain's runs, or --set weights.dino-s16=FILE",
-		Cost: map[study.Profile]string{
-			study.Smoke: "seconds",
-			study.Quick: "half a minute per encoder, dataset and seed on 2 cores",
-			study.Real:  "a minute per encoder, dataset and seed on 2 cores",
-			study.Full:  "not measured: all images of a dataset at 448 pixels per encoder, a share per seed",
-		},
-	},
-	Grid: encoders.Grid[Config]{Table: "semantic_seg", Shares: func(c Config) int { return c.Shares }, Config: encoders.Configured(profileConfig, rules)},
-	Sources: encoders.Sources[evaluation.Data]{
-		Needed: "PASCAL VOC, CamVid, COCO, ADE20k or Cityscapes (\"semcon data\" lists what there is)",
-		None:   "none of PASCAL VOC, CamVid, COCO, ADE20k and Cityscapes is",
-		Names:  []string{"voc2012", "camvid", "coco", "ade20k", "cityscapes"},
+	Grid: encoders.Grid[Config]{
+		Name: "patch-recall", Table: "semantic_seg", Shares: func(c Config) int { return c.Shares }, Rules: rules,
 	},
 	Evaluation: func(c Config) evaluation.Evaluation { return c.recall() },
 	Part:       part,
@@ -78,22 +63,6 @@ func rules(c Config, dataset string) error {
 		return err
 	}
 	return settings.Between("images", c.Images, 2, 1<<30)
-}
-
-// profileConfig returns the configuration of a profile before --set.
-func profileConfig(profile study.Profile, dataset string) Config {
-	c := Config{Size: 448, Shares: 5, Purity: 0.6, PerClass: 4000, Least: 50}
-	switch {
-	case profile == study.Smoke:
-		c.Size, c.Images, c.Shares, c.Least = 32, 24, 3, 1
-	case profile == study.Real: // All images serve every seed, as they train every seed.
-		c.Size, c.Shares = 112, 1
-	case profile == study.Quick && dataset == encoders.Synthetic:
-		c.Size, c.Images = 64, 400
-	case profile == study.Quick: // Photographs need more pixels than synthetic scenes.
-		c.Size, c.Images = 96, 2000
-	}
-	return c
 }
 
 // part returns a seed's share of the test images, so that intervals over seeds have the images' share in them. All training images train, because a fifth of a

@@ -28,7 +28,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[recipe.Config], error)
 	if err := config.Configure(o, &config, dataset == recipe.Images); err != nil {
 		return nil, err
 	}
-	seeds := o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Real: 5, study.Full: 3}[o.Profile])
+	seeds := study.Seeds(Name, o)
 	if err := study.CheckSeeds(seeds, config.Shares); err != nil {
 		return nil, err
 	}
@@ -41,19 +41,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[recipe.Config], error)
 
 // Study is the experiment.
 var Study = study.Spec[recipe.Config, recipe.Data]{
-	Info: study.Info{
-		Name:       Name,
-		Title:      "Does training with the paper's method improve features, from scratch in two stages or from a checkpoint?",
-		Reproduces: "\"Training pipeline\"; the encoders that other experiments evaluate",
-		Data:       "synthetic scenes and objects; with --data images of ImageNet (imagenet/) and COCO (coco/), in real images of PASCAL VOC",
-		Reads:      []string{"imagenet", "coco"},
-		Cost: map[study.Profile]string{
-			study.Smoke: "seconds",
-			study.Quick: "about 20 minutes on 2 cores; on photographs five hours, or 40 minutes from one start by --set init=FILE",
-			study.Real:  "about two hours and a half on 2 cores",
-			study.Full:  "ViT-S/16, 100k steps of 256 images, and again for the control: 6e18 FLOP, hours on a GPU for each of three seeds",
-		},
-	},
+	Name:     Name,
 	Parts:    []string{"dataset", "seed"},
 	Datasets: recipe.DatasetNames,
 	Missing:  recipe.Missing,

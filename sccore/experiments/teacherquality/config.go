@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -117,32 +116,17 @@ func conditions(profile study.Profile, photographs bool) (all []Condition) {
 
 // profileConfig returns the configuration of a profile without a condition and before --set, for photographs or for synthetic images.
 func profileConfig(profile study.Profile, photographs bool) Config {
-	size := study.Quick // The paper does not train on labels, so the full profile has more runs but no larger ones.
+	size := study.Quick
 	if profile == study.Smoke {
 		size = study.Smoke
 	}
 	trained := recipe.ProfileConfig(size, photographs)
-	c := Config{First: trained.First, Second: trained.Second, Probe: trained.Probe}
-	for _, s := range []*sccore.Config{&c.First, &c.Second} {
-		s.Prototypes, s.Lambdas, s.MetricsEvery = 0, losses.Lambdas{PatchAlignment: 1}, 1000
-		if !photographs {
-			s.TargetMomentum = 0.95 // A faster target branch is a better teacher after 500 steps.
-		}
-	}
-	if profile == study.Smoke {
-		c.First.Steps, c.Second.Steps = 4, 4
-	} else {
-		c.Second.Steps, c.Second.WarmupSteps = 120, 12
-	}
+	c := study.Configured(Name, Config{First: trained.First, Second: trained.Second, Probe: trained.Probe}, string(profile), study.Kind(photographs))
 	if photographs {
 		c.First, c.Shares, c.Recall = sccore.Config{}, trained.Shares, trained.Recall
-		return c
+	} else {
+		c.Third = c.First
 	}
-	c.First.Lambdas.ImageAlignment, c.Images = 1, 24
-	if profile != study.Smoke {
-		c.Images, c.Probe.Steps = 512, 300
-	}
-	c.Third = c.First
 	return c
 }
 

@@ -37,18 +37,7 @@ const voc = "voc2012"
 
 // Study is the experiment.
 var Study = recipe.Cells[Config, data]{Stage: stage}.Spec(study.Spec[Config, data]{
-	Info: study.Info{
-		Name:       Name,
-		Title:      "When does patch concentration help: how good must correspondences be, and with which loss?",
-		Reproduces: "\"Patch correspondence distillation\"; explains what claim C16 needs",
-		Data:       "synthetic scenes and objects, whose labels give correspondences of known quality; with --data PASCAL VOC, from encoders by --set init=FILE and teacher=FILE",
-		Reads:      []string{voc},
-		Cost: map[study.Profile]string{
-			study.Smoke: "a minute",
-			study.Quick: "half an hour on 2 cores; on photographs an hour and a half",
-			study.Full:  "about 4 hours on 2 cores, by an estimate: ten seeds, more shares, teachers and errors",
-		},
-	},
+	Name:      Name,
 	DataBySet: true,
 	Parts:     []string{"dataset", "loss", "share", "source", "seed"},
 	Datasets:  datasetNames,
@@ -108,14 +97,13 @@ func cells(o study.Options, dataset string) (cells []study.Cell[Config], err err
 	if err := base.checkKind(photographs); err != nil {
 		return nil, err
 	}
-	usual := map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 10}[o.Profile]
+	seeds := study.Seeds(Name, o)
 	if photographs {
-		usual = min(usual, 5) // A dataset of masks is cut into as many shares.
+		seeds = o.SeedsOr(min(seeds, 5)) // A dataset of masks is cut into as many shares.
 		if err := base.follow(o.Set); err != nil {
 			return nil, err
 		}
 	}
-	seeds := o.SeedsOr(usual)
 	if err := study.CheckSeeds(seeds, base.Shares); err != nil {
 		return nil, err
 	}

@@ -36,13 +36,7 @@ type Config struct {
 
 // profileConfig returns a profile's configuration with --set applied.
 func profileConfig(profile study.Profile, set ...string) (Config, error) {
-	config := Config{Images: 100, Views: 4, Thresholds: 200}
-	switch profile {
-	case study.Smoke:
-		config = Config{Images: 8, Views: 2, Thresholds: 50}
-	case study.Full:
-		config.Images = 500
-	}
+	config := study.Configured(Name, Config{}, string(profile))
 	if err := settings.Apply(&config, set...); err != nil {
 		return config, err
 	}
@@ -53,18 +47,7 @@ func profileConfig(profile study.Profile, set ...string) (Config, error) {
 
 // Study is the experiment.
 var Study = study.Spec[Config, data]{
-	Info: study.Info{
-		Name:       Name,
-		Title:      "Is the bound on the error informative for trained encoders, and do they concentrate as the theory predicts?",
-		Reproduces: "section \"Theoretical Analysis\", which has no numbers: its quantities for the encoders of " + augmentation.Study,
-		Data:       "the encoders under out/" + augmentation.Study + " and the data that trained them",
-		Reads:      []string{"cifar10", "cifar100"},
-		Cost: map[study.Profile]string{
-			study.Smoke: "seconds, after " + augmentation.Study,
-			study.Quick: "about 5 minutes on 2 cores, after " + augmentation.Study,
-			study.Full:  "not measured",
-		},
-	},
+	Name:     Name,
 	Parts:    []string{"dataset", "method", "row", "seed"},
 	Datasets: datasetNames,
 	Cells:    cells,

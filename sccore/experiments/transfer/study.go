@@ -28,41 +28,17 @@ import (
 // Name is the experiment's name.
 const Name = "transfer"
 
-// realDatasets are the paper's in its order, and CamVid, which is small.
-var realDatasets = []string{"coco", "voc2012", "ade20k", "cityscapes", "camvid"}
+var grid = encoders.Grid[Config]{
+	Name: Name, Table: "semantic_seg", Variants: []string{heads.Linear, heads.FCN}, Shares: func(c Config) int { return c.Shares }, Rules: Config.rules,
+}
 
 // Study is the experiment.
 var Study = encoders.Tuning[Config, Data, evaluation.SegmentationConfig, *trainer, []float32]{
-	Info: study.Info{
-		Name:       Name,
-		Title:      "How well do fixed features segment, with a linear head and with an FCN?",
-		Reproduces: "Tab. semantic_seg, Tab. semantic_seg_acc; claim C22",
-		Labels:     []string{"semantic_seg", "semantic_seg_acc"},
-		Data:       "COCOStuff-27, PASCAL VOC, ADE20k, Cityscapes and CamVid, whichever --data has; without it synthetic scenes; encoders from pretrain's runs, or --set weights.dino-s16=FILE",
-		Cost: map[study.Profile]string{
-			study.Smoke: "seconds",
-			study.Quick: "a quarter of an hour on 2 cores, and half an hour per dataset of photographs",
-			study.Real:  "ten minutes per encoder, seed and dataset on 2 cores",
-			study.Full:  "per encoder, seed and dataset, 1M crops through ViT-S/16 and eight heads: hours on a GPU, and up to 20 GiB of disk",
-		},
-	},
-	Grid: encoders.Grid[Config]{
-		Table:    "semantic_seg",
-		Seeds:    map[study.Profile]int{study.Smoke: 1},
-		Variants: []string{heads.Linear, heads.FCN},
-		Shares:   func(c Config) int { return c.Shares },
-		Config:   encoders.PerHead(realDatasets, []string{heads.Linear, heads.FCN}, profileConfig, Config.rules),
-	},
-	Sources: encoders.Sources[Data]{
-		Needed: "COCO, PASCAL VOC, ADE20k, Cityscapes or CamVid (\"semcon data\" lists what there is)",
-		None:   "none of COCO, PASCAL VOC, ADE20k, Cityscapes and CamVid is",
-		Names:  realDatasets,
-		Row:    "dino-s16",
-		Open: func(dir, dataset string) (d Data, err error) {
-			d.Data, err = evaluation.Source{Dir: dir, Dataset: dataset}.Segmentation(datasets.Train, datasets.Test)
-			return d, err
-		},
-	},
+	Grid: grid,
+	Sources: encoders.Sources[Data]{Open: func(dir, dataset string) (d Data, err error) {
+		d.Data, err = evaluation.Source{Dir: dir, Dataset: dataset}.Segmentation(datasets.Train, datasets.Test)
+		return d, err
+	}},
 	Parts:   []string{"dataset", "row", "head", "seed"},
 	BySeed:  study.EachSeed,
 	Images:  open,
@@ -104,7 +80,7 @@ type Config struct {
 	CropSize int     `json:"train" range:"[1,2048]"` // Side of training crops in pixels.
 	TestSize int     `json:"test" range:"[1,2048]"`  // Side in pixels that test images are resized to.
 	MinScale float64 `json:"min_area" range:"(0,1]"` // The smallest crop, as a share of the image's area.
-	Crops    int     `json:"crops" range:"[0,2^31)"` // Different crops per image, whose features can be cached; 0 draws a new crop each time.
+	Crops    int     `json:"crops" range:"[0,2^31)"` // Different crops per image, whose features are computed once; 0 draws a new crop each time.
 
 	Batch             int        `json:"batch" range:"[1,2^14]"`
 	Samples           int        `json:"samples" range:"[1,2^31)"`   // Crops that a head is trained on.
@@ -115,46 +91,7 @@ type Config struct {
 	Images   int     `json:"images" range:"[0,2^31)"`          // Images per split and seed: drawn, or taken evenly spread from the seed's share of a real dataset, where 0 means all.
 	Shares   int     `json:"shares,omitzero" range:"[0,2^20]"` // Shares that the images of a real dataset are cut into. Seed 0 has the first, and so on. 1 gives all to every seed.
 	Classes  string  `json:"classes,omitzero"`                 // The classes of a real dataset that count, with commas between them; empty for all. Pixels of others are ignored.
-	CacheGiB float64 `json:"cache_gib" range:"[0,1e6]"`        // Disk space for cached features; what does not fit is computed each time.
-}
-
-// profileConfig returns the configuration of a profile before --set. The paper prints 100k samples "or equivalently" 1,560 iterations for linear heads, and 400k or 6,250 for FCNs,
-// which holds for Cityscapes' batches of 64 alone. With the other batches of 128 the iterations count here: they are what an optimizer sees, and what all datasets have in common. The samples
-// are --set linear.samples=100000 --set fcn.samples=400000.
-func profileConfig(profile study.Profile, dataset, head string) Config {
-	c := Config{
-		Head: head, Width: 256, CropSize: 336, TestSize: 448, MinScale: 0.25,
-		Batch: 128, LearningRates: [4]float64{1e-4, 1e-3, 3e-3, 1e-2}, FinalLearningRate: 1e-4, Holdout: 150, CacheGiB: 20,
-	}
-	if dataset == "cityscapes" {
-		c.CropSize, c.TestSize, c.Batch = 896, 1024, 64
-	}
-	if c.Samples = 1560 * c.Batch; head == heads.FCN {
-		c.Samples = 6250 * c.Batch
-	}
-	if profile != study.Full {
-		c.CropSize, c.TestSize, c.Crops, c.Batch, c.Samples, c.Width = 48, 64, 4, 32, 19200, 16
-		c.Images, c.Holdout, c.CacheGiB = 400, 60, 1
-		if head == heads.FCN {
-			c.Batch, c.Samples = 16, 6400
-		}
-		if dataset != encoders.Synthetic { // Photographs need more pixels than synthetic scenes.
-			c.CropSize, c.TestSize, c.Crops, c.Samples, c.Images, c.Shares = 96, 128, 4, 9600, 0, 5
-			if head == heads.FCN {
-				c.Samples = 3200
-			}
-		}
-	} else {
-		c.Shares = 1
-	}
-	if profile == study.Real { // All images serve every seed, as they train every seed.
-		c.CropSize, c.TestSize, c.Shares = 112, 112, 1
-	}
-	if profile == study.Smoke {
-		c.CropSize, c.TestSize, c.Crops, c.Batch, c.Samples, c.Width, c.Images, c.Holdout = 16, 32, 1, 4, 16, 4, 8, 3
-		c.Shares = min(c.Shares, 1)
-	}
-	return c
+	CacheGiB float64 `json:"cache_gib" range:"[0,1e6]"`        // Memory for the features of crops; what does not fit is computed each time.
 }
 
 // rules returns an error for what a dataset cannot have, or what does not fit in memory.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
-	"path/filepath"
 
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -26,7 +25,7 @@ type run = study.Run[Config, Data]
 // trainer trains heads on the features of a cell's encoder.
 type trainer = evaluation.SegmentationTrainer
 
-// take makes the features of a cell's crops, or opens those that are cached.
+// take makes the features of a cell's crops.
 func take(t *trainer, r *run, vit encoder.ViT, pretrained *model.Store) (done func(), err error) {
 	c := r.Cell.Config
 	frozen, err := evaluation.NewFeatureExtractor(r.Backend(), vit, pretrained, "/", evaluation.EncodeBatch)
@@ -34,27 +33,23 @@ func take(t *trainer, r *run, vit encoder.ViT, pretrained *model.Store) (done fu
 		return nil, err
 	}
 	t.Frozen = evaluation.FrozenFeatures{Extractor: frozen, Images: r.Data.Train, Crop: c.crop(), Seed: 1, TestSize: c.TestSize}
-	crops, err := cacheCrops(r, t.Frozen)
+	crops, err := kept(r, t.Frozen)
 	if err != nil {
 		frozen.Close()
 		return nil, err
 	}
 	t.Crops = batches(r, t.Frozen, crops)
-	return func() {
-		if frozen.Close(); crops != nil {
-			crops.Close()
-		}
-	}, nil
+	return frozen.Close, nil
 }
 
 // test chooses the learning rate on held-out images, and measures mIoU on the test images.
 func test(t *trainer, r *run, _ evaluation.SegmentationConfig, losses []float32) ([]study.Number, error) {
-	heldOut, err := evaluate(r, t, "held-out images", r.Data.heldOut)
+	heldOut, err := evaluate(r, t, r.Data.heldOut)
 	if err != nil {
 		return nil, err
 	}
 	t.Frozen.Images = r.Data.Test
-	tested, err := evaluate(r, t, "test images", r.Data.tested)
+	tested, err := evaluate(r, t, r.Data.tested)
 	if err != nil {
 		return nil, err
 	}
@@ -86,12 +81,12 @@ func test(t *trainer, r *run, _ evaluation.SegmentationConfig, losses []float32)
 	}}, nil
 }
 
-// batches yields the features and labels of a step: crops of the training images, which are shuffled for each epoch.
-func batches(r *run, fixed evaluation.FrozenFeatures, crops *evaluation.FeatureFile) func(ctx context.Context, step int) iter.Seq2[evaluation.Patches, error] {
+// batches yields the features and labels of a step: crops of the training images, which are shuffled for each epoch. Those of crops are computed already.
+func batches(r *run, fixed evaluation.FrozenFeatures, crops []evaluation.Patches) func(ctx context.Context, step int) iter.Seq2[evaluation.Patches, error] {
 	c, images := r.Cell.Config, r.Data.trained
 	epoch, order := -1, []int(nil)
 	return func(ctx context.Context, step int) iter.Seq2[evaluation.Patches, error] {
-		var places []int
+		var computed []evaluation.Patches
 		var samples []evaluation.Sample
 		for sample := step * c.Batch; sample < (step+1)*c.Batch; sample++ {
 			if now := sample / len(images); now != epoch {
@@ -101,32 +96,28 @@ func batches(r *run, fixed evaluation.FrozenFeatures, crops *evaluation.FeatureF
 			if c.Crops > 0 {
 				crop %= c.Crops
 			}
-			places = append(places, place*c.Crops+crop)
+			if crops != nil {
+				computed = append(computed, crops[place*c.Crops+crop])
+			}
 			samples = append(samples, evaluation.Sample{Image: images[place], Crop: crop})
 		}
-		if crops != nil {
-			return crops.All(places)
+		if crops == nil {
+			return fixed.Crops(ctx, samples)
 		}
-		return fixed.Crops(ctx, samples)
+		return func(yield func(evaluation.Patches, error) bool) {
+			for _, patches := range computed {
+				if !yield(patches, nil) {
+					return
+				}
+			}
+		}
 	}
 }
 
 // evaluate measures how well the heads segment images.
-func evaluate(r *run, t *trainer, kind string, which []int) ([]metrics.Segmentation, error) {
-	vit := t.Frozen.Extractor.ViT
-	grid := t.Frozen.TestSize / vit.PatchSize
-	whole := func(from int) iter.Seq2[evaluation.Patches, error] { return t.Frozen.Whole(r.Context, which[from:]) }
-	source := whole(0)
-	file, err := cacheFeatures(r, kind, evaluation.FeatureEntries{Count: len(which), Features: grid * grid * vit.Dim, Compute: whole})
-	if err != nil {
-		return nil, err
-	}
-	if file != nil {
-		defer file.Close()
-		source = file.All(datasets.Spread(len(which), 0))
-	}
-	r.Say("evaluating on %d %s", len(which), kind)
-	return t.Evaluate(which, source)
+func evaluate(r *run, t *trainer, which []int) ([]metrics.Segmentation, error) {
+	r.Say("evaluating on %d images", len(which))
+	return t.Evaluate(which, t.Frozen.Whole(r.Context, which))
 }
 
 // Data is a dataset to train and test heads on.
@@ -166,8 +157,8 @@ func open(o study.Options, dataset string, c Config, seed int) (d Data, err erro
 	return d, nil
 }
 
-// cacheCrops opens the cached features of all crops. It returns nil if crops are drawn anew each time or the file would be too large.
-func cacheCrops(r *run, fixed evaluation.FrozenFeatures) (*evaluation.FeatureFile, error) {
+// kept computes the features of all crops of a cell, since each is used many times. It returns none if crops are drawn anew each time, or if they do not fit.
+func kept(r *run, fixed evaluation.FrozenFeatures) (crops []evaluation.Patches, err error) {
 	if r.Cell.Config.Crops == 0 {
 		return nil, nil
 	}
@@ -178,35 +169,16 @@ func cacheCrops(r *run, fixed evaluation.FrozenFeatures) (*evaluation.FeatureFil
 		}
 	}
 	patches := fixed.Grid() * fixed.Grid()
-	return cacheFeatures(r, "crops", evaluation.FeatureEntries{
-		Count: len(samples), Features: patches * fixed.Extractor.ViT.Dim, Labels: 64 * patches,
-		Compute: func(from int) iter.Seq2[evaluation.Patches, error] { return fixed.Crops(r.Context, samples[from:]) },
-	})
-}
-
-// cacheFeatures opens a file of cached features, which all runs with the same encoder and images share. It makes the file if it fits in the cache, and
-// otherwise returns nil.
-func cacheFeatures(r *run, kind string, entries evaluation.FeatureEntries) (*evaluation.FeatureFile, error) {
-	c := r.Cell.Config
-	encoder := c.Encoder.Digest
-	if encoder == "" {
-		encoder = fmt.Sprintf("%s of seed %d", c.Encoder.Architecture, r.Cell.Seed)
+	if gib := float64(len(samples)*patches*(4*fixed.Extractor.ViT.Dim+64)) / (1 << 30); gib > r.Cell.Config.CacheGiB {
+		r.Warnf("%s: features are computed each time, because %.1f GiB of them exceed cache_gib, %g", r.Cell.Name(), gib, r.Cell.Config.CacheGiB)
+		return nil, nil
 	}
-	identity := r.Data.Train.Identity + "; " + r.Data.Test.Identity // Of the seed's share.
-	if encoders.Drawn(r.Cell.Dataset) {
-		identity += fmt.Sprintf(", of seed %d", r.Cell.Seed)
-	} else {
-		identity += ", " + datasets.JPEGDecoder
+	r.Say("features of %d crops", len(samples))
+	for patches, err := range fixed.Crops(r.Context, samples) {
+		if err != nil {
+			return nil, err
+		}
+		crops = append(crops, patches)
 	}
-	name := study.Hash(fmt.Appendf(nil, "%s, %s, %s, crops %d of {Side:%d MinArea:%v}, whole %d, %d images",
-		identity, encoder, kind, c.Crops, c.CropSize, c.MinScale, c.TestSize, entries.Count))
-	r.Say("features of %d %s", entries.Count, kind)
-	cache := evaluation.FeatureCache{Dir: filepath.Join(r.Root(), "features"), Limit: c.CacheGiB * (1 << 30), Waiting: func() {
-		r.Warnf("%s waits for another process, which computes features of the same %s", r.Cell.Name(), kind)
-	}}
-	file, wanted, err := cache.Open(r.Context, name, entries)
-	if err == nil && file == nil {
-		r.Warnf("%s: features are computed each time, because a cache of %.1f GiB exceeds cache_gib, %g", r.Cell.Name(), wanted/(1<<30), c.CacheGiB)
-	}
-	return file, err
+	return crops, nil
 }

@@ -22,25 +22,14 @@ import (
 // Name is the experiment's name.
 const Name = "video"
 
+var grid = encoders.Grid[Config]{
+	Name: Name, Table: "video_seg", Shares: func(c Config) int { return c.Shares }, Rules: rules,
+	Base: func(study.Profile, string) Config { return Config{Propagation: evaluation.DefaultLabelPropagation()} },
+}
+
 // Study is the experiment.
 var Study = encoders.Experiment[Config]{
-	Info: study.Info{
-		Name:       Name,
-		Title:      "Do patch features follow objects through a video?",
-		Reproduces: "Tab. video_seg; claim C23",
-		Labels:     []string{"video_seg"},
-		Data:       "DAVIS-2017, or synthetic videos without --data",
-		Cost: map[study.Profile]string{
-			study.Smoke: "seconds",
-			study.Quick: "a minute per row on 2 cores; --set weights.dino-s16=FILE adds a row",
-			study.Real:  "two minutes per row on 2 cores",
-			study.Full:  "2000 frames per row: half an hour on 2 cores for ViT-S/16",
-		},
-	},
-	Grid: encoders.Grid[Config]{
-		Table: "video_seg", Shares: func(c Config) int { return c.Shares }, Config: encoders.Configured(profileConfig, rules),
-	},
-	Sources:    encoders.Sources[evaluation.Data]{Needed: "DAVIS", Names: []string{davis}},
+	Grid:       grid,
 	Evaluation: func(c Config) evaluation.Evaluation { return c.Propagation },
 	Drawn: func(c Config) evaluation.Source {
 		return evaluation.Source{Images: c.Videos, Frames: c.Frames, Size: c.Size}
@@ -68,28 +57,6 @@ type Config struct {
 	Shares int `json:"shares,omitzero"`         // Shares that real videos are cut into. Seed 0 has the first, and so on. 1 gives all to every seed.
 	Frames int `json:"frames" range:"[0,2^16]"` // Maximum number of frames per video; 0 for all.
 	Size   int `json:"size" range:"[0,2048]"`   // Height and width of synthetic frames in pixels; 0 for real videos.
-}
-
-// profileConfig returns the configuration of a profile before --set. Frames are small outside the full profile because small encoders have small patches.
-func profileConfig(profile study.Profile, dataset string) Config {
-	c := Config{Propagation: evaluation.DefaultLabelPropagation()}
-	if dataset == davis {
-		c.Shares = 1
-	}
-	switch {
-	case profile == study.Full:
-	case dataset == davis && profile == study.Quick:
-		c.Propagation.ShortSide, c.Shares = 240, 5
-	case profile == study.Real:
-		c.Propagation.ShortSide = 224
-	case dataset == davis:
-		c.Propagation.ShortSide, c.Videos, c.Frames = 64, 2, 4
-	case profile == study.Quick:
-		c.Propagation.ShortSide, c.Videos, c.Frames, c.Size = 128, 16, 24, 128
-	default:
-		c.Propagation.ShortSide, c.Videos, c.Frames, c.Size = 64, 2, 4, 64
-	}
-	return c
 }
 
 // rules returns an error for what real or synthetic videos cannot have.

@@ -108,7 +108,7 @@ func TestVideoOptions(t *testing.T) {
 func TestVideoMeasuresItsClaim(t *testing.T) {
 	var records []study.Record
 	add := func(row, dataset string, seed int, value float64) {
-		config := profileConfig(study.Quick, dataset)
+		config := grid.Defaults(study.Quick, dataset, "")
 		config.Encoder.Row = row
 		records = append(records, study.Record{
 			Experiment: Name, Profile: study.Quick, Cell: dataset + "/" + row + "/seed", Row: row, Column: titles[dataset], Seed: seed, Value: value,

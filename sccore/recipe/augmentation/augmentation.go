@@ -107,70 +107,7 @@ func Column(dataset, method string) string { return dataset + "/" + titles[metho
 
 // ProfileConfig returns the configuration of a method in a profile, before the row and --set, for real images if read is true, else for synthetic ones.
 func ProfileConfig(profile study.Profile, method string, read bool) Config {
-	c := Config{Config: paperSettings(method), Recipe: views.Default(), KNN: knn.Classifier{K: 200, Temperature: 0.1}, EvaluateEvery: 20}
-	switch profile {
-	case study.Quick:
-		quickSettings(&c.Config)
-		c.EvaluateEvery = 10
-		if read {
-			c.Shares, c.EpochImages = 5, most[study.Quick][0]
-		}
-	case study.Smoke:
-		smokeSettings(&c.Config)
-		c.EvaluateEvery = 1
-	}
-	return c
-}
-
-// paperSettings are the settings of appendix B.1: batch 512, 800 epochs, SGD with momentum 0.9 and weight decay 5e-4, and a learning rate for each method. The
-// paper does not name the encoder, which here is ResNet-18, and does not give heads, temperatures and the queue; ours are close to the choices of the methods'
-// authors.
-func paperSettings(method string) methods.Config {
-	s := methods.Config{Method: method, Encoder: "resnet18", Batch: 512, Epochs: 800, Momentum: 0.9, WeightDecay: 5e-4}
-	switch method {
-	case methods.SimCLR:
-		s.LearningRate, s.ProjectorHidden, s.ProjectorDim, s.Temperature = 0.06, 512, 128, 0.5
-	case methods.BarlowTwins:
-		// The dimension and the scale of the loss are ours. The authors have no CIFAR-10 setting, and the plain sum over 2048² entries is too large for this
-		// learning rate.
-		s.LearningRate, s.ProjectorHidden, s.ProjectorDim, s.OffDiagonal, s.LossScale = 0.11, 2048, 2048, 0.005, 0.025
-	case methods.MoCo:
-		s.LearningRate, s.ProjectorHidden, s.ProjectorDim, s.Temperature = 0.08, 512, 128, 0.1
-		s.Queue, s.TargetMomentum, s.NormGroups = 4096, 0.99, 8
-	case methods.SimSiam:
-		s.LearningRate, s.ProjectorHidden, s.ProjectorDim, s.PredictorHidden = 0.05, 2048, 2048, 512
-	}
-	return s
-}
-
-// quickSettings changes settings so that two CPU cores train in half a minute: 10 epochs of 10,000 images. They were chosen for each method by the accuracy
-// with all transformations on held-out training images of CIFAR-10, over seeds 0 and 1 (docs/results.md). A short training needs smaller batches and heads
-// than a long one.
-func quickSettings(s *methods.Config) {
-	s.Encoder, s.Epochs, s.ProjectorHidden, s.ProjectorDim = "conv4", 10, 128, 64
-	switch s.Method {
-	case methods.SimCLR:
-		s.Batch, s.LearningRate, s.Temperature = 128, 0.12, 0.2
-	case methods.BarlowTwins:
-		s.Batch, s.LearningRate, s.ProjectorDim, s.OffDiagonal, s.LossScale = 64, 0.03, 128, 0.02, 0.1
-	case methods.MoCo:
-		s.Batch, s.Temperature, s.Queue, s.NormGroups = 64, 0.2, 1024, 1
-	case methods.SimSiam:
-		s.Batch, s.LearningRate, s.PredictorHidden = 64, 0.25, 32
-	}
-}
-
-// smokeSettings changes settings so that the Go engine trains in seconds.
-func smokeSettings(s *methods.Config) {
-	s.Encoder, s.Batch, s.Epochs, s.ProjectorHidden, s.ProjectorDim = "conv4-w8", 32, 2, 32, 16
-	switch s.Method {
-	case methods.BarlowTwins:
-		s.OffDiagonal, s.LossScale = 0.02, 0.1
-	case methods.MoCo:
-		s.Temperature, s.Queue, s.NormGroups = 0.2, 64, 4
-	case methods.SimSiam:
-		s.LearningRate, s.PredictorHidden = 0.1, 32
-	}
+	return study.Configured(Study, Config{Recipe: views.Default()}, string(profile), method, study.Kind(read))
 }
 
 // Base returns the configuration with all transformations, as before a row switches them. It is what records share that are compared.
@@ -190,7 +127,7 @@ func Defaults(r study.Record, config Config) Config {
 // Load reads the records of the trainings of the options' folder and profile.
 func Load(o study.Options) (study.Results, error) {
 	return study.Spec[Config, Data]{
-		Info: study.Info{Name: Study}, ProfileConfig: Defaults, Common: func(config, _ Config) Config { return config.Base() },
+		Name: Study, ProfileConfig: Defaults, Common: func(config, _ Config) Config { return config.Base() },
 	}.Load(study.Options{Out: o.Out, Profile: o.Profile})
 }
 

@@ -22,7 +22,6 @@ import (
 
 // Experiment is an evaluation of frozen encoders: each encoder on each dataset, in each variant. C is the configuration of a cell, which embeds [Config].
 type Experiment[C comparable] struct {
-	study.Info
 	Grid[C]
 	Sources[evaluation.Data] // Open is by default the evaluation's.
 
@@ -57,18 +56,20 @@ func (e Experiment[C]) Spec() study.Spec[C, evaluation.Data] {
 			}
 			return source
 		}
-		configured := e.Grid.Config
-		e.Grid.Config = func(profile study.Profile, dataset, variant string, set []string) (C, error) {
-			config, err := configured(profile, dataset, variant, set)
+		rules := e.Rules
+		e.Rules = func(config C, dataset string) (err error) {
+			if rules != nil {
+				err = rules(config, dataset)
+			}
 			if source := e.Drawn(config); err == nil && Drawn(dataset) {
 				err = synthetic.Check(e.Group+"images", source.Images, e.Group+"size", source.Size)
 			}
-			return config, err
+			return err
 		}
 	}
-	e.Reads = e.Sources.Names
+	e.Sources.Experiment = e.Grid.Name
 	spec := study.Spec[C, evaluation.Data]{
-		Info: e.Info, Parts: []string{"dataset", "row", "seed"}, Datasets: e.Sources.Datasets, Cells: e.Grid.Cells, BySeed: Drawn,
+		Name: e.Grid.Name, Parts: []string{"dataset", "row", "seed"}, Datasets: e.Sources.Datasets, Cells: e.Grid.Cells, BySeed: Drawn,
 		Open: func(o study.Options, dataset string, cells []study.Cell[C]) (evaluation.Data, error) {
 			return e.open(o, dataset, cells[0].Config, cells[0].Seed)
 		},
@@ -145,25 +146,53 @@ func (e Experiment[C]) run(r *study.Run[C, evaluation.Data]) error {
 // Grid lists the cells of an evaluation: each encoder with each variant, all cells of one seed before the next seed. C is the configuration of a cell, which
 // embeds [Config].
 type Grid[C comparable] struct {
-	Table    string                // The paper's table whose rows --set weights.ROW=FILE can name.
-	Seeds    map[study.Profile]int // Number of seeds, if it is not 3, or 5 in the profiles quick and real.
-	Variants []string              // What each encoder is evaluated with: the part of a cell's name after the row. Optional.
+	Name     string   // The experiment's.
+	Table    string   // The paper's table whose rows --set weights.ROW=FILE can name.
+	Variants []string // The heads that each encoder is evaluated with: the part of a cell's name after the row, and the setting head. Optional.
 	// Shares is the number of shares that real images are cut into, of which each seed has its own. Optional.
 	Shares func(config C) int
-	// Config returns the configuration of a profile without the encoder, with the assignments of --set applied and checked.
-	Config func(profile study.Profile, dataset, variant string, set []string) (C, error)
+
+	Base  func(profile study.Profile, dataset string) C // The configuration that the settings of profiles change. Optional: without it, all is 0.
+	Rules func(config C, dataset string) error          // Rules that depend on the dataset. Optional.
+	On    func(config C, dataset string) C              // Leaves out the settings that a dataset does not use. Optional.
+}
+
+// Defaults is the configuration of a profile without the encoder and before --set. Facts of its settings are the profile, the kind of images, the dataset and the variant.
+func (g Grid[C]) Defaults(profile study.Profile, dataset, variant string) C {
+	var base C
+	if g.Base != nil {
+		base = g.Base(profile, dataset)
+	}
+	return study.Configured(g.Name, base, string(profile), study.Kind(!Drawn(dataset)), dataset, variant)
+}
+
+// Config is the configuration of a profile without the encoder, with the assignments of --set applied and checked: "batch=4" is for all runs, "fpn.steps=100" and
+// "ade20k.batch=8" are for one head or dataset where there are heads.
+func (g Grid[C]) Config(profile study.Profile, dataset, variant string, set []string) (C, error) {
+	if variant != "" {
+		set = settings.For(settings.For(set, dataset, append([]string{Synthetic}, study.InfoOf(g.Name).Reads...)), variant, g.Variants)
+	}
+	c := g.Defaults(profile, dataset, variant)
+	if err := settings.Apply(&c, set...); err != nil {
+		return c, err
+	}
+	if given := strings.Trim(settings.Value(c, "head"), `"`); variant != "" && given != variant {
+		return c, fmt.Errorf("--set head=%[1]s: choose heads with --only '*/*/%[1]s/*'", given)
+	}
+	err := settings.Check(c)
+	if err == nil && g.Rules != nil {
+		err = g.Rules(c, dataset)
+	}
+	if g.On != nil {
+		c = g.On(c, dataset)
+	}
+	return c, err
 }
 
 // Cells implements Cells of a [study.Spec].
 func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], err error) {
-	seeds := 3
-	if o.Profile == study.Quick || o.Profile == study.Real {
-		seeds = 5
-	}
-	if count, ok := g.Seeds[o.Profile]; ok {
-		seeds = count
-	}
-	encoders, set, err := list(o, g.Table, o.SeedsOr(seeds), !Drawn(dataset))
+	seeds := study.Seeds(g.Name, o)
+	encoders, set, err := list(o, g.Table, seeds, !Drawn(dataset))
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +210,7 @@ func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], 
 		}
 	}
 	if g.Shares != nil && !Drawn(dataset) {
-		if err := study.CheckSeeds(o.SeedsOr(seeds), g.Shares(configs[0])); err != nil {
+		if err := study.CheckSeeds(seeds, g.Shares(configs[0])); err != nil {
 			return nil, err
 		}
 	}
@@ -196,43 +225,6 @@ func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], 
 		}
 	}
 	return cells, nil
-}
-
-// Profiles returns the function Config of a [Grid] that applies --set to the configuration of a profile and checks the ranges of the result.
-func Profiles[C any](all map[study.Profile]C) func(study.Profile, string, string, []string) (C, error) {
-	return Configured(func(profile study.Profile, _ string) C { return all[profile] }, nil)
-}
-
-// Configured is [Profiles] for a configuration that depends on the dataset, with rules that depend on it, which are optional.
-func Configured[C any](defaults func(study.Profile, string) C, rules func(config C, dataset string) error) func(study.Profile, string, string, []string) (C, error) {
-	return func(profile study.Profile, dataset, _ string, set []string) (C, error) {
-		c := defaults(profile, dataset)
-		if err := settings.Apply(&c, set...); err != nil {
-			return c, err
-		}
-		if err := settings.Check(c); err != nil || rules == nil {
-			return c, err
-		}
-		return c, rules(c, dataset)
-	}
-}
-
-// PerHead is [Configured] for a configuration whose variants are heads, which its setting head names: "batch=4" of --set is for all runs, "fpn.steps=100" and
-// "ade20k.batch=8" are for one head or dataset.
-func PerHead[C any](
-	datasets, heads []string, defaults func(profile study.Profile, dataset, head string) C, rules func(config C, dataset string) error,
-) func(study.Profile, string, string, []string) (C, error) {
-	return func(profile study.Profile, dataset, head string, set []string) (C, error) {
-		set = settings.For(settings.For(set, dataset, append([]string{Synthetic}, datasets...)), head, heads)
-		c := defaults(profile, dataset, head)
-		if err := settings.Apply(&c, set...); err != nil {
-			return c, err
-		}
-		if given := strings.Trim(settings.Value(c, "head"), `"`); given != head {
-			return c, fmt.Errorf("--set head=%[1]s: choose heads with --only '*/*/%[1]s/*'", given)
-		}
-		return Configured(func(study.Profile, string) C { return c }, rules)(profile, dataset, head, nil)
-	}
 }
 
 // ProfileConfig implements ProfileConfig of a [study.Spec].
@@ -262,33 +254,30 @@ const Synthetic = evaluation.Synthetic
 // Drawn reports whether a dataset is drawn, for each seed anew: BySeed of a [study.Spec].
 func Drawn(dataset string) bool { return dataset == Synthetic }
 
-// Sources are the datasets that an evaluation reads below --data, as values of type D. Without --data it runs on synthetic images.
+// Sources are the datasets that an evaluation reads below --data, as values of type D: those that the experiment's file says it reads. Without --data it runs on synthetic
+// images.
 type Sources[D any] struct {
-	Needed string // The datasets that the full profile needs below --data, e.g. "DAVIS".
-	None   string // The start of the error if --data has none of several datasets. For a single dataset, the error comes from Open.
-
-	Names []string
+	Experiment string // The experiment that describes them.
 	// Open opens a dataset. If the dataset does not exist, the error is an [fs.ErrNotExist].
 	Open func(dir, name string) (D, error)
 	// Without says what tables lack if a dataset is missing. Optional: without it the warning is the error alone.
 	Without map[string]string
-	// Row is the row of the paper that a warning names if all encoders are random. Optional: without it there is no warning.
-	Row string
 }
 
 // Datasets implements Datasets of a [study.Spec].
 func (s Sources[D]) Datasets(o study.Options) (names, missing []string, err error) {
+	needed, _, row := study.SourcesOf(s.Experiment)
 	switch {
 	case o.Data != "":
 		names, missing, err = s.Present(o.Data)
 	case o.Profile == study.Full, o.Profile == study.Real:
-		err = fmt.Errorf("the %s profile needs --data DIR with %s", o.Profile, s.Needed)
+		err = fmt.Errorf("the %s profile needs --data DIR with %s", o.Profile, needed)
 	default:
 		names = []string{Synthetic}
 	}
-	if err == nil && s.Row != "" && !anyTrained(o) {
+	if err == nil && row != "" && !anyTrained(o) {
 		missing = append(missing, fmt.Sprintf(
-			"all encoders are random: \"semcon run pretrain --profile %s\" trains two, and --set weights.%s=FILE names one", o.Profile, s.Row))
+			"all encoders are random: \"semcon run pretrain --profile %s\" trains two, and --set weights.%s=FILE names one", o.Profile, row))
 	}
 	return names, missing, err
 }
@@ -296,12 +285,13 @@ func (s Sources[D]) Datasets(o study.Options) (names, missing []string, err erro
 // Present lists the datasets that a data folder has. Each line of missing says what is skipped, and why. If there is no dataset at all, that is an
 // error.
 func (s Sources[D]) Present(dir string) (names, missing []string, err error) {
-	for _, name := range s.Names {
+	all := study.InfoOf(s.Experiment).Reads
+	for _, name := range all {
 		_, err := s.Open(dir, name)
 		switch {
 		case err == nil:
 			names = append(names, name)
-		case !errors.Is(err, fs.ErrNotExist) || len(s.Names) == 1:
+		case !errors.Is(err, fs.ErrNotExist) || len(all) == 1:
 			return nil, nil, err
 		case s.Without[name] != "":
 			missing = append(missing, fmt.Sprintf("skipped %s: %v", s.Without[name], err))
@@ -310,7 +300,8 @@ func (s Sources[D]) Present(dir string) (names, missing []string, err error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, nil, study.Absent(fmt.Sprintf("%s in %s (\"semcon data --data %[2]s\" lists the expected folders)", s.None, dir))
+		_, none, _ := study.SourcesOf(s.Experiment)
+		return nil, nil, study.Absent(fmt.Sprintf("%s in %s (\"semcon data --data %[2]s\" lists the expected folders)", none, dir))
 	}
 	return names, missing, nil
 }
@@ -318,10 +309,12 @@ func (s Sources[D]) Present(dir string) (names, missing []string, err error) {
 // COCOStuff is the dataset that Tab. main segments.
 const COCOStuff = "coco"
 
+// Main is the experiment whose datasets measure encoders of other experiments too.
+const Main = "main"
+
 // MainTable are the datasets of the paper's Tab. main.
 var MainTable = Sources[evaluation.Data]{
-	Needed: "imagenet/train and imagenet/val, or coco", None: "neither ImageNet with labels nor COCOStuff-27 is",
-	Names: []string{evaluation.ImageNet, COCOStuff},
+	Experiment: Main,
 	Open: func(dir, name string) (evaluation.Data, error) {
 		return evaluation.MainTable{}.Open(evaluation.Source{Dir: dir, Dataset: name})
 	},

@@ -25,7 +25,6 @@ import (
 // Tuning is an experiment that trains a network on each encoder, together with it or on its features, tests the whole, and leaves it in the cell's folder. C is the
 // configuration of a cell, which embeds [Config]; D its images; T the configuration of a trainer R, whose steps report M.
 type Tuning[C comparable, D study.Data, T any, R Tuner[M], M any] struct {
-	study.Info
 	Grid[C]
 	Sources[D]
 	Parts  []string                  // As in a [study.Spec].
@@ -98,9 +97,9 @@ func (e Tuning[C, D, T, R, M]) Spec() study.Spec[C, D] {
 	if e.BySeed == nil {
 		e.BySeed = Drawn
 	}
-	e.Reads = e.Sources.Names
+	e.Sources.Experiment = e.Grid.Name
 	return study.Spec[C, D]{
-		Info: e.Info, Parts: e.Parts, Datasets: e.Sources.Datasets, Cells: e.Grid.Cells, BySeed: e.BySeed,
+		Name: e.Grid.Name, Parts: e.Parts, Datasets: e.Sources.Datasets, Cells: e.Grid.Cells, BySeed: e.BySeed,
 		Open: func(o study.Options, dataset string, cells []study.Cell[C]) (D, error) {
 			return e.Images(o, dataset, cells[0].Config, cells[0].Seed)
 		},

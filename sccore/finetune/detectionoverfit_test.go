@@ -52,7 +52,7 @@ func TestDetectorOverfits(t *testing.T) {
 			t.Logf("step %d: %+v", trainer.Done(), step)
 		}
 	}
-	result, err := inference.Evaluate(ctx, trainer.Images, 8, trainer.Detect)
+	result, err := inference.Evaluate(ctx, trainer.Images, trainer.Detect)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -143,7 +143,7 @@ func TestDetectionTrainingResumes(t *testing.T) {
 		if err := trainer.Export(filepath.Join(dir, "model"), description, nil); err != nil {
 			t.Fatal(err)
 		}
-		result, err := description.Inference.Evaluate(ctx, images, 2, trainer.Detect)
+		result, err := description.Inference.Evaluate(ctx, images, trainer.Detect)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +169,7 @@ func TestDetectionTrainingResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer model.Close()
-	result, err := model.Inference.Evaluate(ctx, images, 2, model.Detect)
+	result, err := model.Inference.Evaluate(ctx, images, model.Detect)
 	if err != nil {
 		t.Fatal(err)
 	}

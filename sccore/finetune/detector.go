@@ -258,34 +258,18 @@ type Found struct {
 
 // Predict finds the objects in an image, the best first. The error is the error of detect, or one line that names the image.
 func (p DetectionInference) Predict(ctx context.Context, a *datasets.SegmentedImage, detect Detect) ([]Found, error) {
-	found, err := p.predict(ctx, []*datasets.SegmentedImage{a}, 1, detect)
-	if err != nil {
-		return nil, err
-	}
-	return found[0], nil
-}
-
-// predict finds the objects in images that share a canvas, in a batch that is filled up with black images.
-func (p DetectionInference) predict(ctx context.Context, images []*datasets.SegmentedImage, batch int, detect Detect) ([][]Found, error) {
-	canvas := p.canvas(images[0])
-	area := 3 * canvas.Height * canvas.Width
-	in := canvases(canvas, make([]uint8, batch*area))
-	sizes := make([]datasets.Size, len(images))
-	for i, a := range images {
-		from := datasets.Size{Height: a.Height, Width: a.Width}
-		sizes[i] = p.Scale.Of(from)
-		resize(in.Pixels[i*area:], canvas.Width, a.Pixels, from, sizes[i], image.Rect(0, 0, sizes[i].Width, sizes[i].Height))
-		copy(in.Fill[2*i:], filled(sizes[i]))
-	}
+	from, canvas := datasets.Size{Height: a.Height, Width: a.Width}, p.canvas(a)
+	size := p.Scale.Of(from)
+	in := canvases(canvas, make([]uint8, 3*canvas.Height*canvas.Width))
+	resize(in.Pixels, canvas.Width, a.Pixels, from, size, image.Rect(0, 0, size.Width, size.Height))
+	in.Fill = filled(size)
 	raw, err := detect(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	found := make([][]Found, len(images))
-	for i, a := range images {
-		if found[i], err = raw.of(i, a, sizes[i]); err != nil {
-			return nil, fmt.Errorf("%s: %w", a.Name, err)
-		}
+	found, err := raw.of(a, size)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", a.Name, err)
 	}
 	return found, nil
 }
@@ -295,12 +279,12 @@ func (p DetectionInference) canvas(a *datasets.SegmentedImage) datasets.Size {
 	return p.Scale.canvasFor(datasets.Size{Height: a.Height, Width: a.Width}, p.Divisor)
 }
 
-// of returns what is found in the image on canvas i, which it fills to the given size.
-func (r Raw) of(i int, a *datasets.SegmentedImage, size datasets.Size) ([]Found, error) {
+// of returns what is found in the image on the first canvas, which it fills to the given size.
+func (r Raw) of(a *datasets.SegmentedImage, size datasets.Size) ([]Found, error) {
 	var found []Found
 	var places []int
 	down, across := float64(a.Height)/float64(size.Height), float64(a.Width)/float64(size.Width)
-	for place := i * r.Places; place < (i+1)*r.Places; place++ {
+	for place := range r.Places {
 		if !r.Present[place] {
 			continue
 		}
@@ -349,45 +333,21 @@ type DetectionResult struct {
 }
 
 // Evaluate finds the objects in the images of a set and compares them with the annotations, as pycocotools does. The area of a detected mask is its own, not
-// the area of its box. Images are detected in batches of the given size that share a canvas. It is an error if an image cannot be read. Classes of the detector
+// the area of its box. It is an error if an image cannot be read. Classes of the detector
 // are the categories of the set.
-func (p DetectionInference) Evaluate(ctx context.Context, images *datasets.ObjectImages, batch int, detect Detect) (result DetectionResult, err error) {
-	perImage := make([][]metrics.Detection, images.Len())
-	type group struct {
-		pictures []*datasets.SegmentedImage
-		places   []int // In the set.
-	}
-	waiting := map[datasets.Size]group{} // Images by canvas.
-	flush := func(canvas datasets.Size) error {
-		found, err := p.predict(ctx, waiting[canvas].pictures, batch, detect)
-		for k := range found {
-			i := waiting[canvas].places[k]
-			perImage[i] = Results(found[k], images.Image(i).ID, images.Truth.Categories)
-		}
-		delete(waiting, canvas)
-		return err
-	}
+func (p DetectionInference) Evaluate(ctx context.Context, images *datasets.ObjectImages, detect Detect) (result DetectionResult, err error) {
 	i := 0
 	for a, err := range datasets.InTurn(ctx, images.Len(), 0, images.Read) {
+		var found []Found
+		if err == nil {
+			found, err = p.Predict(ctx, a, detect)
+		}
 		if err != nil {
 			return result, err
 		}
-		canvas := p.canvas(a)
-		g := waiting[canvas]
-		g = group{append(g.pictures, a), append(g.places, i)}
-		if waiting[canvas] = g; len(g.places) == batch {
-			if err := flush(canvas); err != nil {
-				return result, err
-			}
-		}
+		result.Detections = append(result.Detections, Results(found, images.Image(i).ID, images.Truth.Categories)...)
 		i++
 	}
-	for canvas := range waiting {
-		if err := flush(canvas); err != nil {
-			return result, err
-		}
-	}
-	result.Detections = slices.Concat(perImage...)
 	if result.Boxes, err = metrics.EvaluateCOCO(images.Truth, result.Detections, metrics.Boxes); err != nil {
 		return result, err
 	}

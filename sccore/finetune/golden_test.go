@@ -171,30 +171,28 @@ func TestInferenceIsMMSegmentations(t *testing.T) {
 	for _, c := range g.Cases {
 		p := SegmentationInference{Scale: Scale{c.Long, c.Short}, Mode: c.Mode, CropSize: c.Crop, Stride: c.Stride}
 		a := &datasets.SegmentedImage{Height: c.Height, Width: c.Width, Pixels: c.Pixels}
-		var s stitched
+		size, classes := datasets.Size{Height: c.Resized[0], Width: c.Resized[1]}, 0
+		var stitched []float32
 		segment := func(ctx context.Context, crops Canvases) (l Logits, err error) {
 			l, err = averaging(g.Weights)(ctx, crops)
-			size := datasets.Size{Height: c.Resized[0], Width: c.Resized[1]}
-			s = stitched{Logits: l, size: size, crop: p.crop(size), corners: p.corners(size)}
+			classes, stitched = l.Classes, l.stitched(p.corners(size), p.crop(size), size)
 			return l, err
 		}
 		got, err := p.Predict(t.Context(), a, segment)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Scale.Of(datasets.Size{Height: c.Height, Width: c.Width}) != s.size {
-			t.Errorf("%+v: resized to %v, want %v", p, p.Scale.Of(datasets.Size{Height: c.Height, Width: c.Width}), s.size)
+		if p.Scale.Of(datasets.Size{Height: c.Height, Width: c.Width}) != size {
+			t.Errorf("%+v: resized to %v, want %v", p, p.Scale.Of(datasets.Size{Height: c.Height, Width: c.Width}), size)
 		}
 		if !bytes.Equal(got, c.Classes) {
 			t.Errorf("%+v: other classes", p)
 		}
-		rows, line := s.rows(), make([]float32, s.size.Width*s.Classes)
-		sums := make([]float64, s.Classes)
-		for y := range s.size.Height {
-			rows.read(y, line)
-			for i, x := range line {
-				sums[i%s.Classes] += float64(x)
-				if want := math.Float32frombits(binary.LittleEndian.Uint32(c.Middle[4*i:])); y == s.size.Height/2+1 && math.Abs(float64(x-want)) > 2e-6 {
+		sums := make([]float64, classes)
+		for y := range size.Height {
+			for i, x := range stitched[y*size.Width*classes:][:size.Width*classes] {
+				sums[i%classes] += float64(x)
+				if want := math.Float32frombits(binary.LittleEndian.Uint32(c.Middle[4*i:])); y == size.Height/2+1 && math.Abs(float64(x-want)) > 2e-6 {
 					t.Errorf("%+v: logit %d of row %d is %g, want %g", p, i, y, x, want)
 				}
 			}

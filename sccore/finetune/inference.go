@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"image"
 	"math"
-	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/safetensors"
@@ -103,29 +102,28 @@ func InBatches(size int, segment Segment) Segment {
 	}
 }
 
-// Predict returns the class of each pixel of an image, [a.Height, a.Width]; of equal logits the first class wins. It keeps only the logits of the crops and of
-// a few rows of pixels. The error is the error of segment, or one line that names the image whose logits are not finite.
+// Predict returns the class of each pixel of an image, [a.Height, a.Width]; of equal logits the first class wins. The error is the error of segment, or one line that names the image whose logits are not finite.
 func (p SegmentationInference) Predict(ctx context.Context, a *datasets.SegmentedImage, segment Segment) ([]uint8, error) {
 	from := datasets.Size{Height: a.Height, Width: a.Width}
 	size := p.size(from)
 	pixels := make([]uint8, 3*size.Height*size.Width)
 	resize(pixels, size.Width, a.Pixels, from, size, image.Rect(0, 0, size.Width, size.Height))
 
-	s := stitched{size: size, corners: p.corners(size), crop: p.crop(size)}
+	corners, crop := p.corners(size), p.crop(size)
 	var crops []uint8
-	for _, corner := range s.corners {
-		for y := range s.crop.Height {
-			crops = append(crops, pixels[3*((corner.Y+y)*size.Width+corner.X):][:3*s.crop.Width]...)
+	for _, corner := range corners {
+		for y := range crop.Height {
+			crops = append(crops, pixels[3*((corner.Y+y)*size.Width+corner.X):][:3*crop.Width]...)
 		}
 	}
-	var err error
-	if s.Logits, err = segment(ctx, canvases(s.crop, crops)); err != nil {
+	logits, err := segment(ctx, canvases(crop, crops))
+	if err != nil {
 		return nil, err
 	}
-	if err := safetensors.CheckFinite(s.Values); err != nil {
+	if err := safetensors.CheckFinite(logits.Values); err != nil {
 		return nil, fmt.Errorf("%s: logits: %w", a.Name, err)
 	}
-	return s.predict(from), nil
+	return heads.PredictPixels(logits.stitched(corners, crop, size), size.Height, size.Width, logits.Classes, from.Height, from.Width), nil
 }
 
 // size is what an image of a size is resized to.
@@ -187,108 +185,30 @@ func (p SegmentationInference) Evaluate(ctx context.Context, images *datasets.Se
 	return result, nil
 }
 
-// stitched are the logits of an image that are averaged over its crops. They are computed row by row, because all classes at all pixels take gigabytes.
-type stitched struct {
-	Logits
-	size    datasets.Size // Of the resized image.
-	crop    datasets.Size
-	corners []image.Point // Of the crops.
-}
-
-// rows computes rows of stitched logits. Each worker has its own.
-type rows struct {
-	*stitched
-	down, across []layers.Tap // From logits to the pixels of a crop.
-	line         []float32    // [Columns, Classes], a crop's logits at a row of its pixels.
-	counts       []float32    // [size.Width], the crops that show a pixel.
-}
-
-func (s *stitched) rows() rows {
-	return rows{
-		stitched: s, down: layers.BilinearTaps(s.Rows, s.crop.Height), across: layers.BilinearTaps(s.Columns, s.crop.Width),
-		line: make([]float32, s.Columns*s.Classes), counts: make([]float32, s.size.Width),
-	}
-}
-
-// read writes the averaged logits of a row of pixels to out, [size.Width, Classes]. Sums are taken in the order of the crops.
-func (r *rows) read(y int, out []float32) {
-	clear(out)
-	clear(r.counts)
-	for i, corner := range r.corners {
-		if y < corner.Y || y >= corner.Y+r.crop.Height {
-			continue
-		}
-		down, length := r.down[y-corner.Y], len(r.line)
-		low, high := r.Values[(i*r.Rows+down.Low)*length:][:length], r.Values[(i*r.Rows+down.High)*length:][:length]
-		between(r.line, low, high, float32(down.Share))
-		for x, tap := range r.across {
-			low, high := r.line[tap.Low*r.Classes:][:r.Classes], r.line[tap.High*r.Classes:][:r.Classes]
-			sums, share := out[(corner.X+x)*r.Classes:][:r.Classes], float32(tap.Share)
-			for class := range sums {
-				sums[class] += low[class] + float32(share*(high[class]-low[class]))
+// stitched resizes the logits of crops to the crops' size and averages them, [size.Height, size.Width, Classes]. corners are the top left corners of crops.
+func (l Logits) stitched(corners []image.Point, crop, size datasets.Size) []float32 {
+	down, across := layers.BilinearTaps(l.Rows, crop.Height), layers.BilinearTaps(l.Columns, crop.Width)
+	all, counts := make([]float32, size.Height*size.Width*l.Classes), make([]float32, size.Height*size.Width)
+	line := make([]float32, l.Columns*l.Classes) // A crop's logits at a row of its pixels.
+	between := func(low, high, share float32) float32 { return low + float32(share*(high-low)) }
+	for i, corner := range corners {
+		for y, down := range down {
+			low, high := l.Values[(i*l.Rows+down.Low)*len(line):][:len(line)], l.Values[(i*l.Rows+down.High)*len(line):][:len(line)]
+			for k := range line {
+				line[k] = between(low[k], high[k], float32(down.Share))
 			}
-			r.counts[corner.X+x]++
-		}
-	}
-	for x, count := range r.counts {
-		if count == 1 {
-			continue
-		}
-		for class := range r.Classes {
-			out[x*r.Classes+class] /= count
-		}
-	}
-}
-
-// between writes what lies at a share of the way from low to high.
-func between(out, low, high []float32, share float32) {
-	for i := range out {
-		out[i] = low[i] + float32(share*(high[i]-low[i]))
-	}
-}
-
-// predict resizes the logits to a size and returns the class of each pixel, [to.Height, to.Width].
-func (s *stitched) predict(to datasets.Size) []uint8 {
-	out := make([]uint8, to.Height*to.Width)
-	down, across := layers.BilinearTaps(s.size.Height, to.Height), layers.BilinearTaps(s.size.Width, to.Width)
-	var workers sync.WaitGroup
-	for band, bands := 0, min(runtime.GOMAXPROCS(0), to.Height); band < bands; band++ {
-		first, end := band*to.Height/bands, (band+1)*to.Height/bands
-		workers.Go(func() {
-			r := s.rows()
-			var read [2][]float32 // The rows of the resized image that the current one lies between.
-			holds := [2]int{-1, -1}
-			row := func(y int) []float32 {
-				k := y % 2 // The two rows are neighbours.
-				if read[k] == nil {
-					read[k] = make([]float32, s.size.Width*s.Classes)
+			for x, across := range across {
+				place := (corner.Y+y)*size.Width + corner.X + x
+				low, high := line[across.Low*l.Classes:][:l.Classes], line[across.High*l.Classes:][:l.Classes]
+				for class, sum := range all[place*l.Classes:][:l.Classes] {
+					all[place*l.Classes+class] = sum + between(low[class], high[class], float32(across.Share))
 				}
-				if holds[k] != y {
-					r.read(y, read[k])
-					holds[k] = y
-				}
-				return read[k]
+				counts[place]++
 			}
-			line := make([]float32, s.size.Width*s.Classes)
-			for y := first; y < end; y++ {
-				between(line, row(down[y].Low), row(down[y].High), float32(down[y].Share))
-				for x, tap := range across {
-					out[y*to.Width+x] = largest(line[tap.Low*s.Classes:][:s.Classes], line[tap.High*s.Classes:][:s.Classes], float32(tap.Share))
-				}
-			}
-		})
-	}
-	workers.Wait()
-	return out
-}
-
-// largest returns the class of the largest logit at a share of the way from low to high, or the first of equal ones.
-func largest(low, high []float32, share float32) uint8 {
-	best, most := 0, low[0]+float32(share*(high[0]-low[0]))
-	for class := 1; class < len(low); class++ {
-		if value := low[class] + float32(share*(high[class]-low[class])); value > most {
-			best, most = class, value
 		}
 	}
-	return uint8(best)
+	for i := range all {
+		all[i] /= counts[i/l.Classes]
+	}
+	return all
 }

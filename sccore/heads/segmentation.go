@@ -124,13 +124,13 @@ func PredictPixels(logits []float32, rows, columns, classes, height, width int) 
 		low, high := logits[down.Low*columns*classes:][:columns*classes], logits[down.High*columns*classes:][:columns*classes]
 		share := float32(down.Share)
 		for i := range line {
-			line[i] = low[i] + share*(high[i]-low[i])
+			line[i] = low[i] + float32(share*(high[i]-low[i]))
 		}
 		for _, tap := range across {
 			low, high, share := line[tap.Low*classes:][:classes], line[tap.High*classes:][:classes], float32(tap.Share)
-			best, largest := 0, low[0]+share*(high[0]-low[0])
+			best, largest := 0, low[0]+float32(share*(high[0]-low[0]))
 			for class := 1; class < classes; class++ {
-				if value := low[class] + share*(high[class]-low[class]); value > largest {
+				if value := low[class] + float32(share*(high[class]-low[class])); value > largest {
 					best, largest = class, value
 				}
 			}

@@ -73,7 +73,7 @@ func TestSmokeRecordsBoxesAndMasksOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := m.Inference.Evaluate(context.Background(), data.tested, testBatch, m.Detect)
+	again, err := m.Inference.Evaluate(context.Background(), data.tested, m.Detect)
 	if err != nil || 100*again.Boxes.AP != records[0].Value || 100*again.Masks.AP != records[1].Value {
 		t.Errorf("the exported model has AP %g and %g, the records %g and %g; %v", again.Boxes.AP, again.Masks.AP, records[0].Value, records[1].Value, err)
 	}

@@ -33,7 +33,6 @@ const Name = "detection"
 const (
 	cocoName    = "coco"         // COCO's name on the command line.
 	resultsFile = "results.json" // The detections in the test images, in a cell's folder.
-	testBatch   = 4              // Test images that are seen at once.
 	sceneSize   = 64             // Side of synthetic scenes in pixels.
 	boxes       = "boxes"        // The kinds of detections, which end the names of the records' columns.
 	masks       = "masks"
@@ -168,7 +167,7 @@ func test(
 ) (numbers []study.Number, err error) {
 	r.Say("testing on %d images", r.Data.tested.Len())
 	inference := config.Inference()
-	tested, err := inference.Evaluate(r.Context, r.Data.tested, testBatch, t.Detect)
+	tested, err := inference.Evaluate(r.Context, r.Data.tested, t.Detect)
 	if err != nil {
 		return nil, err
 	}

@@ -162,12 +162,11 @@ type Cells[C comparable, D study.Data] struct {
 	Record func(r *study.Run[C, D], t *Trainer) error
 }
 
-// Spec fills in what the stages of a study's cells say: how long a cell trains, which cells share a compiled step, and the worker. Each seed has its own data.
+// Spec fills in what the stages of a study's cells say: how long a cell trains, which cells share a compiled step, and the worker.
 func (c Cells[C, D]) Spec(s study.Spec[C, D]) study.Spec[C, D] {
 	s.Steps = func(_ D, cell study.Cell[C]) int { return c.Stage(cell).Steps() }
 	s.FLOPs = func(cell study.Cell[C]) float64 { return c.Stage(cell).FLOPs() }
 	s.Shares = func(cell study.Cell[C]) string { return c.Stage(cell).Name }
-	s.BySeed = study.EachSeed
 	if s.NewWorker == nil {
 		s.NewWorker = c.NewWorker
 	}

@@ -29,6 +29,7 @@ type description struct {
 	// Settings are changes to a configuration, one block after the other, with the names of records. A block's condition, under the key when, is a text of words, all of which
 	// have to hold: quick is a fact such as the profile, "smoke|quick" is one of two, and "!full" is its absence.
 	Settings []map[string]any
+	Tables   map[string]Table // What is fixed of tables, by the names that code has for them.
 
 	blocks []block
 }
@@ -101,6 +102,13 @@ func Seeds(experiment string, o Options) int {
 		return o.SeedsOr(5)
 	}
 	return o.SeedsOr(3)
+}
+
+// TableOf is a table as the file of an experiment has it.
+func TableOf(experiment, name string) Table {
+	t := describe(experiment).Tables[name]
+	t.Rows, t.Columns = slices.Clone(t.Rows), slices.Clone(t.Columns)
+	return t
 }
 
 // Configured returns a configuration that starts as base and is changed by those settings of an experiment whose conditions facts meet, such as the profile and the dataset.

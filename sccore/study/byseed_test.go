@@ -77,7 +77,6 @@ func newSeeds() *seeds {
 			s.alive = append(s.alive, weak.Make(p))
 			return drawn{"drawn", p}, nil
 		},
-		BySeed:        func(string) bool { return true },
 		Numbers:       func(drawn, Cell[toyConfig]) []Number { return []Number{{Row: "row", Column: "seed of the data"}} },
 		Steps:         func(drawn, Cell[toyConfig]) int { return 1 },
 		NewWorker:     func(*Run[toyConfig, drawn]) (Worker[toyConfig, drawn], error) { return seedWorker{s}, nil },

@@ -8,7 +8,7 @@ import (
 	"github.com/semcon/semcon/internal/panics"
 )
 
-// opened is the data that some cells share, from the first of them that runs until the last has run.
+// opened is the data that the cells of a seed share, from the first of them that runs until the last has run.
 type opened[C comparable, D Data] struct {
 	cells []Cell[C] // The selected ones.
 	once  sync.Once
@@ -24,21 +24,15 @@ func (o *opened[C, D]) dropUnused() {
 	}
 }
 
-// dataKey identifies the data of a cell. The seed is 0 if all seeds share them.
+// dataKey identifies the data of a cell.
 type dataKey struct {
 	dataset string
 	seed    int
 }
 
-// EachSeed is BySeed of a [Spec] in which each seed has its own data of every dataset.
-func EachSeed(string) bool { return true }
-
 // shared returns what holds the data of a cell.
 func (c *call[C, D]) shared(cell Cell[C]) *opened[C, D] {
-	key := dataKey{dataset: cell.Dataset}
-	if c.BySeed != nil && c.BySeed(cell.Dataset) {
-		key.seed = cell.Seed
-	}
+	key := dataKey{cell.Dataset, cell.Seed}
 	if c.opened[key] == nil {
 		c.opened[key] = &opened[C, D]{}
 	}

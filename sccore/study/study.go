@@ -92,12 +92,9 @@ type Spec[C comparable, D Data] struct {
 	Missing func(data string) error
 	// Cells lists the cells of a dataset in the order in which they run, with --set applied. Its errors are about the options.
 	Cells func(o Options, dataset string) ([]Cell[C], error)
-	// Open opens a dataset. cells are the selected cells that run on it, at least one.
+	// Open opens a seed's data of a dataset, of one identity for all seeds. cells are the selected cells of the seed that run on it, at least one. It is called when the first of
+	// them runs, and the data are dropped when the last has run. Numbers, Steps and Folder get the data of any seed. Workers run cells of several seeds, each with its data.
 	Open func(o Options, dataset string, cells []Cell[C]) (D, error)
-	// BySeed reports whether each seed has its own data of a dataset, of one identity. Open is then called for the cells of one seed, when the first of them
-	// runs, and the data are dropped when the last has run. Numbers, Steps and Folder get the data of any seed. Workers run cells of several seeds, each
-	// with its data. Optional: without it all seeds share their data.
-	BySeed func(dataset string) bool
 	// DataBySet says that real data need files that --set names, so that $SEMCON_DATA alone does not choose them.
 	DataBySet bool
 	// Caches says that Open reads training images through Options.Cache. Others refuse it.

@@ -190,33 +190,6 @@ func recordRow(r *run, row string, frozen *evaluation.FeatureExtractor) error {
 	return cmp.Or(err, r.Record(numbers...))
 }
 
-// pairs are the rows of the paired table: what a line adds to another one.
-var pairs = []struct{ Title, Row, Other string }{
-	{"line 1 − line 2: image against patch alignment", "1", "2"},
-	{"line 3 − line 1: + patch alignment", "3", "1"},
-	{"line 4 − line 1: + image concentration", "4", "1"},
-	{"line 5 − line 2: + patch concentration", "5", "2"},
-	{"line 6 − line 3: + both concentrations", "6", "3"},
-	{"line 7 − line 6: + filter", "7", "6"},
-	{"line 7 − line 3: all of the method against both alignments", "7", "3"},
-	{"line 8 − line 6: + filter before the last attention", "8", "6"},
-	{"line 8 − line 7: the filter's place", "8", "7"},
-	{"line 7 − line 9: the filter and L_proto over a residual block of as many parameters", "7", "9"},
-	{"line 7 − line 10: learnt prototypes and L_proto over frozen random ones", "7", "10"},
-	{"line 7 − line 11: L_proto", "7", "11"},
-	{"line 11 − line 9: the filter alone over the block", "11", "9"},
-	{"line 11 − line 10: learnt prototypes alone over frozen ones", "11", "10"},
-	{"line 9 − line 6: + residual block", "9", "6"},
-	{"line 7 − line 7, before the filter: the filter itself", "7", beforeRow},
-	{"line 7, before the filter − line 6: training with the filter", beforeRow, "6"},
-	{"line 3 − stage 1: both alignments, trained on", "3", recipe.RowAlignment},
-	{"line 7 − stage 1: all of stage 2", "7", recipe.RowAlignment},
-	{"stage 1 − random weights", recipe.RowAlignment, recipe.RowRandom},
-	{"initialisation − random weights", recipe.RowInit, recipe.RowRandom},
-	{"line 3 − initialisation: both alignments, trained on", "3", recipe.RowInit},
-	{"line 7 − initialisation: all of the method", "7", recipe.RowInit},
-}
-
 // beyond are the rows that are not in the paper, with their heads and what captions say of them.
 var beyond = []struct{ row, head, caption string }{
 	{beforeRow, beforeRow, " Line 7, before the filter, is line 7's encoder with the filter left out: the layers behind it then see tokens that they were not trained on."},
@@ -286,14 +259,11 @@ func tables(r study.Results) []figures.Table {
 		}
 	}
 	main.Caption = caption
-	differences := study.Table{
-		Title: title + ", what each part adds", Caption: "Differences of the lines, paired by seed.", Unit: "%", RowHeads: []figures.RowHead{{Name: "difference"}}, Columns: main.Columns,
-	}
-	for _, pair := range pairs {
-		if pair.Row != other && pair.Other != other && (!beyondPaper(pair.Row) || recorded(pair.Row)) && (!beyondPaper(pair.Other) || recorded(pair.Other)) {
-			differences.Rows = append(differences.Rows, study.Row{Key: pair.Row, Minus: pair.Other, Heads: []string{pair.Title}})
-		}
-	}
+	differences := study.TableOf(Name, "differences")
+	differences.Title, differences.Columns = title+", what each part adds", main.Columns
+	differences.Rows = slices.DeleteFunc(differences.Rows, func(pair study.Row) bool {
+		return pair.Key == other || pair.Minus == other || beyondPaper(pair.Key) && !recorded(pair.Key) || beyondPaper(pair.Minus) && !recorded(pair.Minus)
+	})
 	compared := differences.Of(r)
 	for i, row := range differences.Rows {
 		for j, column := range compared.Columns {

@@ -31,7 +31,6 @@ var Study = study.Spec[augmentation.Config, augmentation.Data]{
 	Parts:    []string{"dataset", "method", "row", "seed"},
 	Datasets: augmentation.DatasetNames,
 	Cells:    cells,
-	BySeed:   study.EachSeed,
 	Open: func(o study.Options, dataset string, cells []study.Cell[augmentation.Config]) (augmentation.Data, error) {
 		return augmentation.Open(o, dataset, cells[0].Config.Shares, cells[0].Seed)
 	},

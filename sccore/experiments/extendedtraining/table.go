@@ -22,16 +22,6 @@ var (
 	ofFullFigure = append([]string{maintable.ColumnMIoU, maintable.ColumnAccuracy, maintable.ColumnLinear, maintable.ColumnKNN}, maintable.DenseColumns...)
 )
 
-// differences are the rows of the paired table.
-var differences = []struct{ title, row, other string }{
-	{"the method − own loss on the same mixture (C24)", rowMethod, rowMixture},
-	{"the method − own loss on objects", rowMethod, rowObjects},
-	{"the method − own loss on scenes", rowMethod, rowScenes},
-	{"the method − alignment alone", rowMethod, rowAlignment},
-	{"alignment alone − own loss on the same mixture", rowAlignment, rowMixture},
-	{"own loss on scenes − own loss on objects", rowScenes, rowObjects},
-}
-
 // columns are the columns of the given kinds for all baselines with records.
 func columns(r study.Results, kinds []string) (columns []string) {
 	for _, baseline := range baselines(r) {
@@ -83,9 +73,9 @@ func tables(r study.Results) []figures.Table {
 		values.Rows = append(values.Rows, study.Row{Key: row, Heads: []string{titles[row]}})
 	}
 	compared.RowHeads = append(compared.RowHeads, figures.RowHead{Name: "interval of mIoU"})
-	for _, d := range differences {
-		interval := stats.MeanInterval(pooled(r, maintable.ColumnMIoU, d.row, d.other)).Text("%+.1f")
-		compared.Rows = append(compared.Rows, study.Row{Key: d.row, Minus: d.other, Heads: []string{d.title, interval}})
+	for _, d := range study.TableOf(Name, "differences").Rows {
+		interval := stats.MeanInterval(pooled(r, maintable.ColumnMIoU, d.Key, d.Minus)).Text("%+.1f")
+		compared.Rows = append(compared.Rows, study.Row{Key: d.Key, Minus: d.Minus, Heads: append(d.Heads[:1:1], interval)})
 	}
 	for _, t := range []*study.Table{&gains, &values, &compared} {
 		t.Caption += heads

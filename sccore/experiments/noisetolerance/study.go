@@ -258,18 +258,7 @@ var lossTitles = map[string]string{"bce": "binary cross-entropy", "cotap": "CoTA
 
 // tables are one of all records: a row is a loss, and a column a share of flipped labels.
 func tables(r study.Results) []figures.Table {
-	t := study.Table{
-		Title:   "Flipped pseudo labels",
-		Caption: "Average precision of the student's patch correspondences on new images, after training on pseudo labels of which a share is flipped. The paper has no such table.",
-		Unit:    "%", RowHeads: []figures.RowHead{{Name: "loss"}},
-	}
-	for _, share := range flippedShares {
-		t.Columns = append(t.Columns, study.Column{Head: flippedColumn(share)})
-	}
-	for _, loss := range lossNames {
-		t.Rows = append(t.Rows, study.Row{Key: loss, Heads: []string{lossTitles[loss]}})
-	}
-	return []figures.Table{t.Of(r)}
+	return []figures.Table{study.TableOf(Name, "flipped").Of(r)}
 }
 
 // Curves plots average precision against the share of flipped labels, averaged over seeds.

@@ -50,7 +50,6 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 	Open: func(o study.Options, _ string, cells []study.Cell[recipe.Config]) (recipe.Data, error) {
 		return recipe.Open(o, cells[0].Config, cells[0].Seed)
 	},
-	BySeed: study.EachSeed,
 	Numbers: func(d recipe.Data, c study.Cell[recipe.Config]) (numbers []study.Number) {
 		rows := []string{recipe.RowRandom}
 		if c.Config.Init != "" {
@@ -276,19 +275,8 @@ func measuresOf(d recipe.Data, c recipe.Config) []recipe.Measure {
 
 // table returns a table of the rows and columns with records.
 func table(r study.Results) figures.Table {
-	t := study.Table{
-		Title:    "Training in two stages",
-		Caption:  "A linear probe of frozen patch features and k-NN on [CLS] features, in %, of the online branch; on real images the recall over patches of PASCAL VOC, every class counting the same, and the effective rank of patch features. Both last rows begin alike and train as many steps on as many images. The paper has no such table.",
-		RowHeads: []figures.RowHead{{Name: "encoder"}}, Least: 1,
-	}
-	for _, column := range []string{recipe.ColumnMIoU, recipe.ColumnKNN, recipe.ColumnRecall, recipe.ColumnNearestRecall, recipe.ColumnForegroundRecall, recipe.ColumnRank} {
-		if slices.Contains(r.Columns(), column) {
-			t.Columns = append(t.Columns, study.Column{Head: column})
-		}
-	}
-	for _, name := range []string{recipe.RowRandom, recipe.RowInit, recipe.RowAlignment, recipe.RowControl, recipe.RowMethod} {
-		t.Rows = append(t.Rows, study.Row{Key: name, Heads: []string{name}})
-	}
+	t := study.TableOf(Name, "stages")
+	t.Columns = slices.DeleteFunc(t.Columns, func(c study.Column) bool { return !slices.Contains(r.Columns(), c.Head) })
 	return t.Of(r)
 }
 

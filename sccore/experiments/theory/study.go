@@ -52,7 +52,6 @@ var Study = study.Spec[Config, data]{
 	Datasets: datasetNames,
 	Cells:    cells,
 	Open:     open,
-	BySeed:   study.EachSeed,
 	Numbers: func(d data, c study.Cell[Config]) []study.Number {
 		r := d.trained[c.Name()]
 		return []study.Number{{Row: r.Row, Column: r.Column}}
@@ -253,14 +252,8 @@ func detail(views, quantity string) string {
 
 // tables returns one table per method and dataset, with the theorem's quantities for each row of Tab. effect_aug_full.
 func tables(r study.Results) (tables []figures.Table) {
-	shown := study.Table{
-		Unit: "%", RowHeads: figures.MustPaper("effect_aug_full").RowHeads, Least: 1,
-		Caption: "Error of the nearest class mean and what bounds it, in %; 100 says nothing. Centred backbone features of the views that the " +
-			"encoder was trained with, cut to K dimensions. Bounds: theorems 3 (geometric), 1 (moments) and 2 (thresholds) of docs/theory.md, and the " +
-			"printed theorem, which erratum E14 refutes. Then 100 × the mean similarity of views of one image, of images of one class, κ, the mean " +
-			"tails p at δ_T = 0.9 and q at d_T = 0.5, the left side of lemma sum_delta as a share of its right side (mean over views), and the share " +
-			"of views at which it is smaller, contrary to the lemma.",
-	}
+	shown := study.TableOf(Name, "quantities")
+	shown.RowHeads = figures.MustPaper("effect_aug_full").RowHeads
 	for _, row := range augmentation.Rows {
 		shown.Rows = append(shown.Rows, study.Row{Key: string(row), Heads: row.Heads()})
 	}

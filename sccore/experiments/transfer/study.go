@@ -40,7 +40,6 @@ var Study = encoders.Tuning[Config, Data, evaluation.SegmentationConfig, *traine
 		return d, err
 	}},
 	Parts:   []string{"dataset", "row", "head", "seed"},
-	BySeed:  study.EachSeed,
 	Images:  open,
 	Columns: func(d Data, c Config) []string { return []string{column(d.Name, c.Head)} },
 	Unit:    "crop",

@@ -90,7 +90,7 @@ func NewCell[C any](dataset string, seed int, config C, name ...string) study.Ce
 
 // Spec fills in what experiments on the table's columns share.
 func Spec[C comparable](s study.Spec[C, Data]) study.Spec[C, Data] {
-	s.Missing, s.BySeed, s.Caches = recipe.Missing, study.EachSeed, true
+	s.Missing, s.Caches = recipe.Missing, true
 	s.Datasets = func(o study.Options) (names, missing []string, err error) {
 		if o.Profile == study.Full && o.Data == "" {
 			return nil, nil, errors.New("the full profile needs --data DIR with ImageNet's images in imagenet/train and imagenet/val and COCO's in coco")
@@ -103,14 +103,8 @@ func Spec[C comparable](s study.Spec[C, Data]) study.Spec[C, Data] {
 // Data holds the images that train the lines, and the labelled images that measure them.
 type Data struct {
 	recipe.Data
-	measured []measured
+	measured []evaluation.Data // The labelled images of datasets of the experiment main. Their identities, which records hold, cover the training images, too.
 	dense    []recipe.Measure
-}
-
-// measured holds the labelled images of one dataset of the experiment main. Its identity, which records hold, covers the training images, too.
-type measured struct {
-	identity string
-	evaluation.Data
 }
 
 // metrics are the metrics of the columns.
@@ -118,8 +112,8 @@ var metrics = map[string]string{
 	ColumnMIoU: "mIoU", ColumnAccuracy: "pixel accuracy", ColumnLinear: "top-1 accuracy", ColumnKNN: "k-NN accuracy",
 }
 
-// columns returns the columns that the images have labels for, in the order of the table.
-func (m measured) columns() (columns []string) {
+// columnsOf returns the columns that the images have labels for, in the order of the table.
+func columnsOf(m evaluation.Data) (columns []string) {
 	if m.Scenes[0] != nil || m.Train != nil {
 		columns = append(columns, ColumnMIoU, ColumnAccuracy)
 	}
@@ -130,7 +124,7 @@ func (m measured) columns() (columns []string) {
 }
 
 // protocol describes how the numbers of a column are measured.
-func (m measured) protocol(column string, config Config) string {
+func (config Config) protocol(m evaluation.Data, column string) string {
 	switch {
 	case column == ColumnLinear:
 		images := "all images"
@@ -153,7 +147,9 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 		return d, err
 	}
 	if o.Data == "" {
-		d.measured = []measured{{d.Identity(), d.Labelled()}}
+		labelled := d.Labelled()
+		labelled.ID = d.Identity()
+		d.measured = []evaluation.Data{labelled}
 		return d, nil
 	}
 	present, missing, err := encoders.MainTable.Present(o.Data)
@@ -173,11 +169,10 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 		if o.Profile == study.Smoke {
 			m = m.Sample(config.Images)
 		}
-		identity := d.Identity() + "; measured on " + m.Identity()
-		if m.Objects[0] != nil { // Numbers of crops of another kind are not compared.
-			identity += "; " + datasets.DefaultPreprocessing().Describe(config.Size)
+		if m.ID = d.Identity() + "; measured on " + m.ID; m.Objects[0] != nil { // Numbers of crops of another kind are not compared.
+			m.ID += "; " + datasets.DefaultPreprocessing().Describe(config.Size)
 		}
-		d.measured = append(d.measured, measured{identity, m})
+		d.measured = append(d.measured, m)
 	}
 	if config.Dense == (Dense{}) {
 		return d, nil
@@ -199,14 +194,14 @@ func (d Data) Measure(ctx context.Context, e *evaluation.Encoder, config Config)
 func (d Data) measures(config Config) (all []recipe.Measure) {
 	table := evaluation.MainTable{Size: config.Size, KNN: config.KNN, Class: config.Linear, Patch: config.Probe, Segmentation: config.Segmentation}
 	for _, of := range d.measured {
-		m := recipe.Measure{Evaluation: table, Images: of.Data, Read: func(numbers []study.Number, result evaluation.Result) error {
+		m := recipe.Measure{Evaluation: table, Images: of, Read: func(numbers []study.Number, result evaluation.Result) error {
 			for i := range numbers {
 				numbers[i].Value = result.Numbers[0].Details[numbers[i].Column]
 			}
 			return nil
 		}}
-		for _, column := range of.columns() {
-			m.Numbers = append(m.Numbers, study.Number{Column: column, Metric: metrics[column], Unit: "%", Protocol: of.protocol(column, config), Data: of.identity})
+		for _, column := range columnsOf(of) {
+			m.Numbers = append(m.Numbers, study.Number{Column: column, Metric: metrics[column], Unit: "%", Protocol: config.protocol(of, column), Data: of.ID})
 		}
 		all = append(all, m)
 	}

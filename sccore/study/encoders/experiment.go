@@ -68,8 +68,8 @@ func (e Experiment[C]) Spec() study.Spec[C, evaluation.Data] {
 		}
 	}
 	e.Sources.Experiment = e.Grid.Name
-	spec := study.Spec[C, evaluation.Data]{
-		Name: e.Grid.Name, Parts: []string{"dataset", "row", "seed"}, Datasets: e.Sources.Datasets, Cells: e.Grid.Cells, BySeed: Drawn,
+	return study.Spec[C, evaluation.Data]{
+		Name: e.Grid.Name, Parts: []string{"dataset", "row", "seed"}, Datasets: e.Sources.Datasets, Cells: e.Grid.Cells,
 		Open: func(o study.Options, dataset string, cells []study.Cell[C]) (evaluation.Data, error) {
 			return e.open(o, dataset, cells[0].Config, cells[0].Seed)
 		},
@@ -78,10 +78,6 @@ func (e Experiment[C]) Spec() study.Spec[C, evaluation.Data] {
 		NewWorker: study.Independent(e.run), Serial: true,
 		ProfileConfig: e.ProfileConfig, Common: e.Common, Tables: e.Tables, Figures: e.Figures, Random: e.Random,
 	}
-	if e.Part != nil {
-		spec.BySeed = study.EachSeed
-	}
-	return spec
 }
 
 func (e Experiment[C]) open(o study.Options, dataset string, c C, seed int) (evaluation.Data, error) {
@@ -251,7 +247,7 @@ func Share(o study.Options, d evaluation.Data, seed, shares int) evaluation.Data
 // Synthetic is the dataset of an evaluation without --data.
 const Synthetic = evaluation.Synthetic
 
-// Drawn reports whether a dataset is drawn, for each seed anew: BySeed of a [study.Spec].
+// Drawn reports whether a dataset is drawn, for each seed anew.
 func Drawn(dataset string) bool { return dataset == Synthetic }
 
 // Sources are the datasets that an evaluation reads below --data, as values of type D: those that the experiment's file says it reads. Without --data it runs on synthetic

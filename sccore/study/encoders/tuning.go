@@ -27,8 +27,7 @@ import (
 type Tuning[C comparable, D study.Data, T any, R Tuner[M], M any] struct {
 	Grid[C]
 	Sources[D]
-	Parts  []string                  // As in a [study.Spec].
-	BySeed func(dataset string) bool // As in a [study.Spec]; by default drawn images alone.
+	Parts []string // As in a [study.Spec].
 
 	// Images opens the images of a seed.
 	Images func(o study.Options, dataset string, config C, seed int) (D, error)
@@ -94,12 +93,9 @@ const (
 // Spec returns the study.
 func (e Tuning[C, D, T, R, M]) Spec() study.Spec[C, D] {
 	e.Final = cmp.Or(e.Final, finalFile)
-	if e.BySeed == nil {
-		e.BySeed = Drawn
-	}
 	e.Sources.Experiment = e.Grid.Name
 	return study.Spec[C, D]{
-		Name: e.Grid.Name, Parts: e.Parts, Datasets: e.Sources.Datasets, Cells: e.Grid.Cells, BySeed: e.BySeed,
+		Name: e.Grid.Name, Parts: e.Parts, Datasets: e.Sources.Datasets, Cells: e.Grid.Cells,
 		Open: func(o study.Options, dataset string, cells []study.Cell[C]) (D, error) {
 			return e.Images(o, dataset, cells[0].Config, cells[0].Seed)
 		},

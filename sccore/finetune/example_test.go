@@ -36,7 +36,7 @@ func ExampleSegmentationInference_Evaluate() {
 		return finetune.Logits{Rows: 1, Columns: 1, Classes: len(test.Classes), Values: values}, nil
 	}
 	inference := finetune.SegmentationInference{Scale: finetune.Scale{Long: 192, Short: 48}, Mode: finetune.Slide, CropSize: 32, Stride: 21}
-	result, err := inference.Evaluate(context.Background(), test, finetune.InBatches(2, network))
+	result, err := inference.Evaluate(context.Background(), test, network)
 	if err != nil {
 		panic(err)
 	}

@@ -79,29 +79,6 @@ type Logits struct {
 // Segment returns the logits of crops, resized bilinearly to the crops' size, as mmsegmentation resizes the logits of its heads (align_corners=false).
 type Segment func(ctx context.Context, crops Canvases) (Logits, error)
 
-// InBatches returns a function that calls segment with this many crops at a time, for networks that are compiled for a fixed number. The last call is filled up
-// with black crops. It is an error if size is below 1.
-func InBatches(size int, segment Segment) Segment {
-	return func(ctx context.Context, crops Canvases) (all Logits, err error) {
-		if size < 1 {
-			return all, fmt.Errorf("batches of %d crops", size)
-		}
-		one := 3 * crops.Height * crops.Width
-		for first := 0; first < crops.Count; first += size {
-			count := min(size, crops.Count-first)
-			pixels := make([]uint8, size*one)
-			copy(pixels, crops.Pixels[first*one:(first+count)*one])
-			part, err := segment(ctx, canvases(crops.Size, pixels))
-			if err != nil {
-				return all, err
-			}
-			all.Rows, all.Columns, all.Classes = part.Rows, part.Columns, part.Classes
-			all.Values = append(all.Values, part.Values[:len(part.Values)/size*count]...)
-		}
-		return all, nil
-	}
-}
-
 // Predict returns the class of each pixel of an image, [a.Height, a.Width]; of equal logits the first class wins. The error is the error of segment, or one line that names the image whose logits are not finite.
 func (p SegmentationInference) Predict(ctx context.Context, a *datasets.SegmentedImage, segment Segment) ([]uint8, error) {
 	from := datasets.Size{Height: a.Height, Width: a.Width}

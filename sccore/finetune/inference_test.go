@@ -138,8 +138,6 @@ func TestInferenceSaysWhatIsWrong(t *testing.T) {
 		"Inf":           {painted(1), fixed(Logits{1, 1, 3, slices.Repeat([]float32{0, 1, float32(math.Inf(-1))}, crops)}, nil), "painting: logits: entry 2 is -Inf"},
 		"other classes": {painted(1), fixed(Logits{1, 1, 4, slices.Repeat([]float32{0, 0, 0, 1}, crops)}, nil), "pixel 1 has class 0, predicted as 3"},
 		"device":        {painted(1), fixed(Logits{}, errors.New("out of memory")), "out of memory"},
-		"in batches":    {painted(1), InBatches(4, fixed(Logits{}, errors.New("out of memory"))), "out of memory"},
-		"no batches":    {painted(1), InBatches(0, fixed(Logits{}, nil)), "batches of 0 crops"},
 		"file":          {broken(map[int]*datasets.SegmentedImage{0: nil}), fixed(Logits{}, nil), "image0.jpg: damaged"},
 		"not annotated": {datasets.NewSegmentation("x", []string{"a"}, "", 1, func(int) (*datasets.SegmentedImage, error) {
 			return &datasets.SegmentedImage{Height: 1, Width: 1, Pixels: make([]uint8, 3), Mask: []uint8{255}}, nil

@@ -69,9 +69,9 @@ func (n network) export(path, name string, description any, metadata map[string]
 	return weights.ExportModel(path, n.store, append(without, "/"+optimizerScope, "/"+accumulatedScope), all)
 }
 
-// open reads a file of a trained network into description, which check then checks, and compiles the graph that predict returns for this many images of a
+// open reads a file of a trained network into description, which check then checks, and compiles the graph that predict returns for an image of a
 // size. name and experiment say what the network is and what trains it.
-func open(b compute.Backend, path, name, experiment string, description any, vit *encoder.ViT, check func() error, predict func() (graph, int, datasets.Size)) (n network, err error) {
+func open(b compute.Backend, path, name, experiment string, description any, vit *encoder.ViT, check func() error, predict func() (graph, datasets.Size)) (n network, err error) {
 	named, metadata, err := safetensors.Read(path)
 	if err != nil {
 		return n, err
@@ -86,11 +86,11 @@ func open(b compute.Backend, path, name, experiment string, description any, vit
 	if err := cmp.Or(check(), weights.FitsIn(named, *vit)); err != nil {
 		return n, fmt.Errorf("%s: %w", path, err)
 	}
-	graph, count, size := predict()
+	graph, size := predict()
 	if n, err = newNetwork(b, model.NewStore(), graph); err == nil {
 		// Compiling makes the variables, which the file must have exactly.
 		caught := exceptions.TryCatch[error](func() {
-			_, err = n.exec.Compile(shapes.Make(dtypes.Uint8, count, size.Height, size.Width, 3), shapes.Make(dtypes.Int32, count, 2))
+			_, err = n.exec.Compile(shapes.Make(dtypes.Uint8, 1, size.Height, size.Width, 3), shapes.Make(dtypes.Int32, 1, 2))
 		})
 		err = cmp.Or(caught, err)
 	}
@@ -126,9 +126,9 @@ func OpenSegmentationModel(b compute.Backend, path string) (*SegmentationModel, 
 			return err
 		}
 		return fmt.Errorf("%d classes and %d colours for a segmenter of %d classes", len(m.Classes), len(m.Colours), s.Classes)
-	}, func() (graph, int, datasets.Size) {
+	}, func() (graph, datasets.Size) {
 		side := 6 * s.ViT.PatchSize
-		return s.predict(m.Mean, m.Std), segmentBatch, datasets.Size{Height: side, Width: side}
+		return s.predict(m.Mean, m.Std), datasets.Size{Height: side, Width: side}
 	})
 	if err != nil {
 		return nil, err
@@ -168,8 +168,8 @@ func OpenDetectionModel(b compute.Backend, path string) (*DetectionModel, error)
 			return fmt.Errorf("divisor %d for patches of %d pixels", m.Inference.Divisor, d.ViT.PatchSize)
 		}
 		return nil
-	}, func() (graph, int, datasets.Size) {
-		return d.predict(m.Mean, m.Std), 1, m.Inference.canvas(&datasets.SegmentedImage{Height: 1, Width: 2})
+	}, func() (graph, datasets.Size) {
+		return d.predict(m.Mean, m.Std), m.Inference.canvas(&datasets.SegmentedImage{Height: 1, Width: 2})
 	})
 	if err != nil {
 		return nil, err

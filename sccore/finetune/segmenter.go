@@ -211,23 +211,20 @@ func (s Segmenter) predict(mean, std [3]float64) graph {
 	}
 }
 
-// segmentBatch is the number of crops whose logits are computed at once.
-const segmentBatch = 4
-
-// segment returns the logits of crops of whole patches. A single crop is computed alone, others in batches.
-func (n network) segment(ctx context.Context, s Segmenter, crops Canvases) (Logits, error) {
-	compute := func(ctx context.Context, crops Canvases) (all Logits, err error) {
-		if patch := s.ViT.PatchSize; crops.Height%patch != 0 || crops.Width%patch != 0 {
-			return all, fmt.Errorf("crops of %d×%d pixels cannot be split into patches of %d", crops.Width, crops.Height, patch)
-		}
-		err = n.call(ctx, crops, func(outputs []*tensors.Tensor) {
+// segment returns the logits of crops of whole patches, which the network sees one after the other.
+func (n network) segment(ctx context.Context, s Segmenter, crops Canvases) (all Logits, err error) {
+	if patch := s.ViT.PatchSize; crops.Height%patch != 0 || crops.Width%patch != 0 {
+		return all, fmt.Errorf("crops of %d×%d pixels cannot be split into patches of %d", crops.Width, crops.Height, patch)
+	}
+	one := 3 * crops.Height * crops.Width
+	for i := range crops.Count {
+		if err := n.call(ctx, canvases(crops.Size, crops.Pixels[i*one:(i+1)*one]), func(outputs []*tensors.Tensor) {
 			shape := outputs[0].Shape()
-			all = Logits{shape.Dim(1), shape.Dim(2), shape.Dim(3), tensors.MustCopyFlatData[float32](outputs[0])}
-		})
-		return all, err
+			all.Rows, all.Columns, all.Classes = shape.Dim(1), shape.Dim(2), shape.Dim(3)
+			all.Values = append(all.Values, tensors.MustCopyFlatData[float32](outputs[0])...)
+		}); err != nil {
+			return all, err
+		}
 	}
-	if crops.Count == 1 {
-		return compute(ctx, crops)
-	}
-	return InBatches(segmentBatch, compute)(ctx, crops)
+	return all, nil
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/selfdistillation"
@@ -65,45 +64,23 @@ var titles = map[string]string{
 // ProfileConfig returns the configuration of a baseline in a profile before --set, for real images if read is true, else for synthetic ones.
 func ProfileConfig(profile study.Profile, read bool, baseline string) Config {
 	c := Config{Config: maintable.ProfileConfig(profile, read), Start: selfdistillation.Default(baseline), Own: selfdistillation.Default(baseline)}
-	method := &c.Second
-	switch profile {
-	case study.Full:
-		c.EvaluateEvery, c.Linear, c.Dense = 10_000, evaluation.DefaultLinearProbe(), maintable.FullDense()
+	c = study.Configured(Name, c, string(profile), "method")
+	c.First = sccore.Ablations[2].Config(c.Second)
+	method, own := c.Second, &c.Own
+	own.Batch, own.Steps, own.WarmupSteps, own.LearningRate, own.FinalLearningRate = method.Batch, method.Steps, method.WarmupSteps, method.LearningRate, method.FinalLearningRate
+	own.TargetMomentum, own.FinalTargetMomentum = method.TargetMomentum, method.FinalTargetMomentum
+	if profile == study.Full {
+		c.Linear, c.Dense = evaluation.DefaultLinearProbe(), maintable.FullDense()
 		// The authors' schedules are at their ends, and would begin anew: rate, momentum and steps are the method's, so that the arms are alike; temperature
 		// and decay are what the authors end with. A full checkpoint gives both branches and the heads; with a file of an encoder heads are new. Views are the authors', with
 		// ten local crops beside the method's four.
-		c.Own.Batch, c.Own.Steps, c.Own.EpochSteps, c.Own.WarmupSteps = method.Batch, method.Steps, 1_281_167/method.Batch, method.WarmupSteps
-		c.Own.LearningRate, c.Own.FinalLearningRate = method.LearningRate, method.FinalLearningRate
-		c.Own.TargetMomentum, c.Own.FinalTargetMomentum = method.TargetMomentum, method.FinalTargetMomentum
-		c.Own.WeightDecay, c.Own.TemperatureWarmupEpochs = c.Own.FinalWeightDecay, 0
-	case study.Quick:
-		method.Steps, method.WarmupSteps, c.EvaluateEvery = 150, 15, 50
-		c.small(256, 64, 256, 1024)
-		c.Start.Steps, c.Start.WarmupSteps, c.Start.LearningRate = 300, 30, 2e-3
-	case study.Smoke:
-		method.Steps, c.EvaluateEvery = 4, 4
-		c.small(16, 8, 12, 32)
-		c.Start.Steps, c.Start.WarmupSteps = 6, 1
+		own.WeightDecay, own.EpochSteps = own.FinalWeightDecay, 1_281_167/method.Batch
+	} else { // The baseline is as small as the method. Epochs count the synthetic images.
+		own.Encoder, own.Views, own.ImageSize, own.EpochSteps = method.Encoder, method.Views, method.ImageSize, max(1, c.Images/method.Batch)
+		own.WeightDecay, own.FinalWeightDecay = method.WeightDecay, method.FinalWeightDecay
+		c.Start = *own
 	}
-	c.First = sccore.Ablations[2].Config(c.Second)
-	return c
-}
-
-// small makes the baseline as small as the method in the quick and smoke profiles: the same encoder, views, batch, steps and rate. Epochs count the synthetic
-// images.
-func (c *Config) small(hidden, bottleneck, out, queue int) {
-	method, s := c.Second, &c.Own
-	s.Encoder, s.Views, s.ImageSize, s.Batch, s.Steps, s.WarmupSteps = method.Encoder, method.Views, method.ImageSize, method.Batch, method.Steps, method.WarmupSteps
-	s.Head = heads.DINOHead{HiddenDim: hidden, BottleneckDim: bottleneck, OutDim: out}
-	s.DropPath, s.EpochSteps, s.TemperatureWarmupEpochs, s.FrozenEpochs = 0, max(1, c.Images/method.Batch), 3, 0
-	s.LearningRate, s.FinalLearningRate, s.WeightDecay, s.FinalWeightDecay = method.LearningRate, method.FinalLearningRate, method.WeightDecay, method.FinalWeightDecay
-	s.TargetMomentum, s.FinalTargetMomentum = method.TargetMomentum, method.FinalTargetMomentum
-	if s.Method == selfdistillation.Mugs {
-		s.Discrimination, s.Queue = heads.DiscriminationHead{HiddenDim: hidden, OutDim: bottleneck, PredictorDim: hidden}, queue
-	}
-	c.Start = *s
-	c.Start.FrozenEpochs = 1
-	s.TemperatureWarmupEpochs = 0 // It has ended.
+	return study.Configured(Name, c, string(profile), baseline, "baseline")
 }
 
 // check returns an error that names the first value out of range.

@@ -47,15 +47,7 @@ func ProfileConfig(profile study.Profile, read bool) Config {
 	if read {
 		c.Segmentation = encoders.MainSegmentation(profile)
 	}
-	switch profile { // A linear probe on a thousand images needs several epochs.
-	case study.Quick:
-		c.Linear.Epochs = 50
-	case study.Smoke:
-		c.Linear.Epochs, c.Linear.Batch = 10, 8
-	case study.Real: // Four lines have it.
-		c.Second.Lambdas.ImageConcentration = sccore.Default().Lambdas.ImageConcentration
-	}
-	return c
+	return study.Configured("ablation", c, string(profile))
 }
 
 // Check returns an error that names the first value out of range.

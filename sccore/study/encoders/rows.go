@@ -1,6 +1,7 @@
 package encoders
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -172,40 +173,29 @@ func (predict Predictions) Drawn(table string) func(study.Results, study.FigureS
 				return figures.SegmentationGrid(title, predictions, classes), err
 			})
 		for _, column := range results.Columns() {
-			figure, rows, err := predict.compared(results, from, table, column)
-			if len(rows) > 1 {
-				title := ""
-				if strings.HasSuffix(column, "/FCN") && slices.Contains(rows, "dino-s16") && slices.Contains(rows, "leopart-s16") && slices.Contains(rows, "dino+ours-s16") {
-					title = " (Fig. vis_seg)"
-				}
-				figure.Title = column + title
-				all.Add(figure, err, "Test images of "+column+", their classes, and what "+strings.Join(rows, ", ")+" predict"+title+".", "segmentation", strings.ReplaceAll(column, "/", "-"), "compared")
+			rows := slices.DeleteFunc(AllRows(results, table, column), func(row study.Row) bool { return row.Key == Random })
+			if from.Backend == nil || len(rows) < 2 {
+				continue
 			}
+			var keys, names, classes []string
+			var models [][]figures.Segmented
+			var failed error
+			for _, row := range rows {
+				predictions, of, err := predict(results, from.Backend, from.Data, from.Out, row.Key, column, drawnImages)
+				keys, names, models, classes, failed = append(keys, row.Key), append(names, Title(row.Key)), append(models, predictions), of, cmp.Or(failed, err)
+			}
+			title := column
+			if strings.HasSuffix(column, "/FCN") && slices.Contains(keys, "dino-s16") && slices.Contains(keys, "leopart-s16") && slices.Contains(keys, "dino+ours-s16") {
+				title += " (Fig. vis_seg)"
+			}
+			var figure figures.ImageGrid
+			if failed == nil {
+				figure = figures.ComparedSegmentations(title, names, models, classes)
+			}
+			caption := "Test images of " + column + ", their classes, and what " + strings.Join(keys, ", ") + " predict" + strings.TrimPrefix(title, column) + "."
+			all.Add(figure, failed, caption, "segmentation", strings.ReplaceAll(column, "/", "-"), "compared")
 		}
 	}
-}
-
-// compared draws what the models of all rows of a column but random weights predict, and returns the rows.
-func (predict Predictions) compared(results study.Results, from study.FigureSources, table, column string) (sheet figures.ImageGrid, rows []string, err error) {
-	for _, row := range AllRows(results, table, column) {
-		if from.Backend != nil && row.Key != Random {
-			rows = append(rows, row.Key)
-		}
-	}
-	var names, classes []string
-	var models [][]figures.Segmented
-	for _, row := range rows {
-		if len(rows) < 2 || err != nil {
-			break
-		}
-		var predictions []figures.Segmented
-		predictions, classes, err = predict(results, from.Backend, from.Data, from.Out, row, column, drawnImages)
-		names, models = append(names, Title(row)), append(models, predictions)
-	}
-	if len(models) == 0 || err != nil {
-		return sheet, rows, err
-	}
-	return figures.ComparedSegmentations("", names, models, classes), rows, nil
 }
 
 // ByPlace compares columns, "dataset/head", or datasets: by the places of the datasets, and then by those of the heads.

@@ -101,10 +101,6 @@ func inUnit(x *Node) *Node {
 // A pair is a negative of the pairs of higher q; it gets a gradient from those whose p is lower, or higher by less than Margin. With both orders
 // reversed, this is the sum over pairs of lower q that the loss is made of.
 func (c CoTAP) Evaluate(p, q []float64) (loss float64, gradient []float64, err error) {
-	return c.evaluate(p, q, pairsum.MostDigitBits)
-}
-
-func (c CoTAP) evaluate(p, q []float64, digitBits int) (loss float64, gradient []float64, err error) {
 	if err := settings.Check(c); err != nil {
 		return 0, nil, err
 	}
@@ -114,8 +110,7 @@ func (c CoTAP) evaluate(p, q []float64, digitBits int) (loss float64, gradient [
 	n, square := len(p), c.Margin*c.Margin
 	byP := pairsum.Descending(p)
 	pairs, ranks := pairsum.Pairs(byP, pairsum.Descending(q))
-	sweep := pairsum.NewSweep(c.Margin, ranks, digitBits)
-	sums := sweep.Lower(pairs)
+	sums := pairsum.Lower(pairs, ranks, c.Margin)
 	targets := make([]float64, n) // Also by descending p. Gathered in a separate loop, since the loop below would wait for each read.
 	for at, pair := range byP {
 		targets[at] = q[pair.Index]
@@ -132,7 +127,7 @@ func (c CoTAP) evaluate(p, q []float64, digitBits int) (loss float64, gradient [
 	})
 
 	slices.Reverse(pairs)
-	pulls := sweep.Lower(pairs)
+	pulls := pairsum.Lower(pairs, ranks, c.Margin)
 	gradient = make([]float64, n)
 	for at, pair := range byP {
 		gradient[pair.Index] = 2 / (square * float64(n)) * (pulls[n-1-at].Slope - sums[at].Slope)
@@ -176,7 +171,7 @@ func CoTAPBound(p, q []float64, weight func(float64) float64) (float64, error) {
 		}
 	})
 
-	lower, total := pairsum.NewSweep(1, ranks, pairsum.MostDigitBits).Lower(pairs), 0.0
+	lower, total := pairsum.Lower(pairs, ranks, 1), 0.0
 	pairsum.TieGroups(byP, func(begin, end int) {
 		for at := begin; at < end; at++ {
 			// g(ψx) = x/(x + 1/ψ), and x + 1/ψ counts all pairs with p_j ≥ p_i.

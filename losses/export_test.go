@@ -27,8 +27,3 @@ func (c CoTAP) GPUTree(p, q *graph.Node) *graph.Node {
 		return pairsum.TreeOf(pairsum.Shape{Leaf: 8, Radix: 8, Threads: true}, p, q, margin)
 	})
 }
-
-// EvaluateInDigits is [CoTAP.Evaluate] with digits of two bits, so that few pairs need many.
-func (c CoTAP) EvaluateInDigits(p, q []float64) (loss float64, gradient []float64, err error) {
-	return c.evaluate(p, q, 2)
-}

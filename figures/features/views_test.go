@@ -14,7 +14,7 @@ func TestViewPairs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Finalize()
-	recipes := []NamedRecipe{{"all", views.Default()}, {"none", views.Recipe{}}}
+	recipes := []NamedRecipe{{"all", views.Default()}, {"none", views.Recipe{Crop: views.NoCrop}}}
 	sheet, err := ViewPairs(b, synthetic.Scenes(2, 32, 1).Images, 1, 2, 3, recipes)
 	if err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func FuzzApply(f *testing.F) {
 		for _, assignments := range [][]string{{assignment, assignment}, changed} {
 			if err := settings.Apply(&again, assignments...); err != nil || encode(t, again) != encode(t, config) {
 				// A text with escapes is shown as JSON writes it.
-				if slices.Equal(assignments, changed) && strings.HasPrefix(assignment, "encoder=") {
+				if slices.Equal(assignments, changed) && (key == "encoder" || settings.Key(key) == "recipe.crop") {
 					return
 				}
 				t.Errorf("%q gives %s, %v; want %s", assignments, encode(t, again), err, encode(t, config))

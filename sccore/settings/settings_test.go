@@ -56,7 +56,6 @@ func TestApplyNamesWhatIsWrong(t *testing.T) {
 		"batch=many":        `"many" is not a number`,
 		"batch=1.5":         `"1.5" is not a number`,
 		"recipe.Blur=maybe": `"maybe" is not true or false`,
-		"recipe.Crop=half":  "half",
 	} {
 		config := newSetConfig()
 		before := encode(t, config)
@@ -178,7 +177,7 @@ func (s small) Rules() error {
 func TestCheck(t *testing.T) {
 	good := func() ranged {
 		s := small{1, 2}
-		return ranged{small: s, Steps: 1, Rate: 1, Share: 0.5, Head: "fcn", Seeds: 3, Ways: []small{s, s}, Named: map[string]small{"a": s}, Scales: map[string]float64{"x": 1}, Far: &s}
+		return ranged{small: s, Steps: 1, Rate: 1, Share: 0.5, Head: "fcn", Crop: views.NoCrop, Seeds: 3, Ways: []small{s, s}, Named: map[string]small{"a": s}, Scales: map[string]float64{"x": 1}, Far: &s}
 	}
 	if err := settings.Check(good()); err != nil {
 		t.Error(err)
@@ -199,7 +198,7 @@ func TestCheck(t *testing.T) {
 		"power 1.5 is not at most 1":                              func(c *ranged) { c.Power = 1.5 },
 		`head "mlp": want linear or fcn`:                          func(c *ranged) { c.Head = "mlp" },
 		`by "x": want nothing or length`:                          func(c *ranged) { c.By = "x" },
-		`crop "CropMode(7)": want none, independent or same`:      func(c *ranged) { c.Crop = 7 },
+		`crop "some": want none, independent or same`:             func(c *ranged) { c.Crop = "some" },
 		"seeds 4 is not between 1 and 3":                          func(c *ranged) { c.Seeds = 4 },
 		"rates 2 is not between 0 and 1":                          func(c *ranged) { c.Rates[1] = 2 },
 		"ways[1].high 11 is not between 1 and 10":                 func(c *ranged) { c.Ways[1].High = 11 },

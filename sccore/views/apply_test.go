@@ -18,7 +18,7 @@ func TestARecipeOfNothingReturnsTheImages(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		pixels := generate(2*8*8*3, func(i int) float32 { return float32(i*i%256) / 255 })
 		images := tensors.FromFlatDataAndDimensions(pixels, 2, 8, 8, 3)
-		got := apply(t, b, images, Recipe{}.Draw(1, 0, []int32{0, 1}, 2, 8, 8), 8)
+		got := apply(t, b, images, Recipe{Crop: NoCrop}.Draw(1, 0, []int32{0, 1}, 2, 8, 8), 8)
 		if want := slices.Concat(pixels, pixels); !slices.Equal(got, want) {
 			_, most := difference(got, want)
 			t.Errorf("differs by up to %v", most)

@@ -1,7 +1,6 @@
 package views
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -180,11 +179,11 @@ func TestCropFallsBackToTheCentre(t *testing.T) {
 }
 
 func TestCheckNamesTheStrength(t *testing.T) {
-	if err := settings.Check(Recipe{}); err != nil {
+	if err := settings.Check(Recipe{Crop: NoCrop}); err != nil {
 		t.Errorf("a recipe that does nothing: %v", err)
 	}
 	for name, spoil := range map[string]func(*Recipe){
-		"crop \"CropMode(7)":    func(r *Recipe) { r.Crop = 7 },
+		"crop \"some":           func(r *Recipe) { r.Crop = "some" },
 		"max_scale":             func(r *Recipe) { r.MaxScale = 1.5 },
 		"min_scale":             func(r *Recipe) { r.MinScale = -1 },
 		"max_aspect":            func(r *Recipe) { r.MaxAspect = math.Inf(1) },
@@ -204,23 +203,6 @@ func TestCheckNamesTheStrength(t *testing.T) {
 		if err := settings.Check(r); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("a bad %s gives the error %v", name, err)
 		}
-	}
-}
-
-func TestCropModeIsWrittenByName(t *testing.T) {
-	for _, mode := range []CropMode{NoCrop, IndependentCrop, SameCrop} {
-		text, err := json.Marshal(mode)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var back CropMode
-		if err := json.Unmarshal(text, &back); err != nil || back != mode {
-			t.Errorf("%s is read as %v, %v", text, back, err)
-		}
-	}
-	var mode CropMode
-	if err := mode.UnmarshalText([]byte("some")); err == nil || !strings.Contains(err.Error(), `"some"`) {
-		t.Errorf("crop mode \"some\" gives the error %v", err)
 	}
 }
 

@@ -17,43 +17,15 @@ import (
 )
 
 // CropMode says how the views of an image are cropped.
-type CropMode int
+type CropMode string
 
 const (
-	// NoCrop resizes the whole image.
-	NoCrop CropMode = iota
-	// IndependentCrop draws a random resized crop for each view.
-	IndependentCrop
-	// SameCrop draws one random resized crop for all views of an image, as in the half-circle rows of the paper's Tab. effect_aug_full.
-	SameCrop
+	NoCrop          CropMode = "none"        // Resizes the whole image.
+	IndependentCrop CropMode = "independent" // Draws a random resized crop for each view.
+	SameCrop        CropMode = "same"        // Draws one random resized crop for all views of an image, as in the half-circle rows of the paper's Tab. effect_aug_full.
 )
 
-var cropModeNames = [...]string{NoCrop: "none", IndependentCrop: "independent", SameCrop: "same"}
-
-// String returns "none", "independent" or "same".
-func (m CropMode) String() string {
-	if m < 0 || int(m) >= len(cropModeNames) {
-		return fmt.Sprintf("CropMode(%d)", int(m))
-	}
-	return cropModeNames[m]
-}
-
-// MarshalText returns the name of the mode, for records.
-func (m CropMode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
-
-// UnmarshalText reads the names that [CropMode.String] returns. Any other text is an error.
-func (m *CropMode) UnmarshalText(text []byte) error {
-	for mode, name := range cropModeNames {
-		if string(text) == name {
-			*m = CropMode(mode)
-			return nil
-		}
-	}
-	return fmt.Errorf("unknown crop mode %q, want one of %q", text, cropModeNames)
-}
-
-// Recipe selects the transformations that make the views of an image, and their strengths. Start from [Default]: the zero Recipe applies no
-// transformation.
+// Recipe selects the transformations that make the views of an image, and their strengths. Start from [Default].
 type Recipe struct {
 	Crop      CropMode `oneof:"none|independent|same"` // How views are cropped: none, independent, or same for one crop of both views.
 	Blur      bool     // Whether views are blurred.

@@ -1,6 +1,6 @@
 // Package pairsum computes the sums over pairs of pairs that CoTAP consists of, exactly. Scores of patch pairs go in; sums over all pairs of lower or
 // higher target score come out, for each pair. There are three ways to the same sums: [BruteForce] and [Tree] in the graph, forward and backward, and
-// [Sweep] in plain Go.
+// [Lower] in plain Go.
 //
 // The tree consists of an order with a correction for ties across leaves (order.go), levels of nodes (level.go), and leaves in which all pairs are compared
 // (tree.go). The next ranking loss over all pairs takes its sums from here.

@@ -1,6 +1,7 @@
 package knn
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -77,7 +78,7 @@ func (bank *Bank) Find(ctx context.Context, queries []float32, k int) (Nearest, 
 	found := Nearest{K: k}
 	err := bank.search(ctx, queries, k, func(_ int, nearest []candidate) {
 		for _, c := range nearest {
-			found.Indices, found.Similarities = append(found.Indices, c.index()), append(found.Similarities, c.similarity())
+			found.Indices, found.Similarities = append(found.Indices, c.index), append(found.Similarities, c.similarity)
 		}
 	})
 	if err != nil {
@@ -236,31 +237,15 @@ func inParallel(n int, work func(i int)) {
 	_ = all.Wait() // No work fails.
 }
 
-// candidate is a feature of the bank as a number that is the smaller the nearer the feature is to the query: the high bits are the similarity in
-// inverse order, the low bits the index, which breaks ties.
-type candidate uint64
-
-func newCandidate(similarity float32, index int) candidate {
-	bits := math.Float32bits(similarity)
-	switch {
-	case similarity == 0:
-		bits = 1 << 31 // −0 counts as 0.
-	case bits>>31 == 1:
-		bits = ^bits
-	default:
-		bits |= 1 << 31
-	}
-	return candidate(^bits)<<32 | candidate(uint32(index))
+// candidate is a feature of the bank and its similarity to the query.
+type candidate struct {
+	similarity float32
+	index      int32
 }
 
-func (c candidate) index() int32 { return int32(uint32(c)) }
-
-func (c candidate) similarity() float32 {
-	bits := ^uint32(c >> 32)
-	if bits>>31 == 1 {
-		return math.Float32frombits(bits &^ (1 << 31))
-	}
-	return math.Float32frombits(^bits)
+// compare puts the more similar one first, and the lower index of equals.
+func (c candidate) compare(other candidate) int {
+	return cmp.Or(cmp.Compare(other.similarity, c.similarity), cmp.Compare(c.index, other.index))
 }
 
 // selection holds the k nearest of the candidates that it was offered, once they are sorted, and before up to twice as many others.
@@ -275,9 +260,9 @@ func (s *selection) offer(similarities []float32, first int) {
 	threshold := s.threshold
 	for i, similarity := range similarities {
 		if similarity > threshold { // An equal one is farther, because its index is higher.
-			if s.candidates = append(s.candidates, newCandidate(similarity, first+i)); len(s.candidates) == 3*s.k {
+			if s.candidates = append(s.candidates, candidate{similarity, int32(first + i)}); len(s.candidates) == 3*s.k {
 				s.sort()
-				threshold = s.candidates[s.k-1].similarity()
+				threshold = s.candidates[s.k-1].similarity
 			}
 		}
 	}
@@ -286,6 +271,6 @@ func (s *selection) offer(similarities []float32, first int) {
 
 // sort orders the candidates, nearest first, and drops all but k.
 func (s *selection) sort() {
-	slices.Sort(s.candidates)
+	slices.SortFunc(s.candidates, candidate.compare)
 	s.candidates = s.candidates[:min(s.k, len(s.candidates))]
 }

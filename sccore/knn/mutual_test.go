@@ -46,14 +46,14 @@ func TestMutualIsNumpys(t *testing.T) {
 func TestMutualByHand(t *testing.T) {
 	// Two features of the first set are nearest to the one feature of the second, and the lower one is its nearest.
 	got, err := Mutual([]float32{2, 0, 1, 0, 0, 1}, []float32{3, 0}, 2, 0)
-	if err != nil || len(got) != 1 || got[0] != (Match{0, 0, 1}) {
+	if err != nil || len(got) != 1 || got[0].First != 0 || got[0].Second != 0 || math.Abs(got[0].Similarity-1) > 1e-6 {
 		t.Error(got, err)
 	}
 	if got, err := Mutual([]float32{1}, nil, 1, 0); got != nil || err != nil {
 		t.Error(got, err)
 	}
-	for want, bad := range map[string][]float32{"3 numbers in the first set": {1, 2, 3}, "feature 1 of the first set has squared length 0": {1, 2, 0, 0},
-		"feature 0 of the first set has squared length NaN": {float32(math.NaN()), 1}} {
+	for want, bad := range map[string][]float32{"set 1: 3 numbers are not rows of 2": {1, 2, 3},
+		"set 1: image 0: feature 0 is NaN": {float32(math.NaN()), 1}} {
 		if _, err := Mutual(bad, []float32{1, 1}, 2, 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

@@ -57,8 +57,8 @@ func find(ctx context.Context, b compute.Backend, features []float32, dim, k int
 	err = bank.search(ctx, features, k+1, func(image int, nearest []candidate) {
 		// An image is among its own k+1 nearest, unless k+1 others are equally near.
 		for _, other := range nearest {
-			if int(other.index()) != image && len(out.Indices) < (image+1)*k {
-				out.Indices = append(out.Indices, other.index())
+			if int(other.index) != image && len(out.Indices) < (image+1)*k {
+				out.Indices = append(out.Indices, other.index)
 			}
 		}
 		if done := image + 1; done%size.queries == 0 || done == n {
@@ -139,63 +139,42 @@ type Match struct {
 	Similarity    float64 // Their cosine.
 }
 
-// Mutual returns the mutual nearest neighbours of two sets of features, [N, dim] and [M, dim], whose cosine similarity is at least threshold, in
-// the order of the first set. Of equally near features the one with the lower place is nearest. It holds N·M similarities; it is for the patches of
-// two images. A feature that is zero or not finite is an error.
-func Mutual(first, second []float32, dim int, threshold float64) ([]Match, error) {
-	a, err := directions(first, dim, "first")
-	if err != nil {
-		return nil, err
+// Mutual returns the mutual nearest neighbours of two sets of features, [N, dim] and [M, dim] of any norm, whose cosine similarity is at least threshold, in
+// the order of the first set. Of equally near features the one with the lower place is nearest. It takes N·M products; it is for the patches of
+// two images. A feature that is not finite is an error.
+func Mutual(first, second []float32, dim int, threshold float64) (matches []Match, err error) {
+	if len(first) == 0 || len(second) == 0 {
+		return nil, nil
 	}
-	b, err := directions(second, dim, "second")
-	if err != nil {
-		return nil, err
+	var sets [2]features
+	for i, values := range [][]float32{first, second} {
+		if sets[i], err = newFeatures(values, dim); err != nil {
+			return nil, fmt.Errorf("mutual neighbours: set %d: %w", i+1, err)
+		}
 	}
-	best, back := make([]int, len(a)), make([]int, len(b))
-	most, mostBack := make([]float64, len(a)), make([]float64, len(b))
-	for i, x := range a {
-		for j, y := range b {
+	a, b := sets[0], sets[1]
+	best, back := make([]Match, a.len()), make([]Match, b.len())
+	for i := range best {
+		for j := range back {
 			similarity := 0.0
-			for d := range x {
-				similarity += x[d] * y[d]
+			for d, x := range first[i*dim : (i+1)*dim] {
+				similarity += float64(x) * float64(second[j*dim+d])
 			}
-			if j == 0 || similarity > most[i] {
-				best[i], most[i] = j, similarity
+			match := Match{i, j, similarity * float64(a.scales[i]) * float64(b.scales[j])}
+			if j == 0 || match.Similarity > best[i].Similarity {
+				best[i] = match
 			}
-			if i == 0 || similarity > mostBack[j] {
-				back[j], mostBack[j] = i, similarity
+			if i == 0 || match.Similarity > back[j].Similarity {
+				back[j] = match
 			}
 		}
 	}
-	var matches []Match
-	for i, j := range best {
-		if len(b) > 0 && back[j] == i && most[i] >= threshold {
-			matches = append(matches, Match{i, j, most[i]})
+	for _, match := range best {
+		if match == back[match.Second] && match.Similarity >= threshold {
+			matches = append(matches, match)
 		}
 	}
 	return matches, nil
-}
-
-// directions scales features to length 1.
-func directions(features []float32, dim int, set string) ([][]float64, error) {
-	if dim < 1 || len(features)%dim != 0 {
-		return nil, fmt.Errorf("mutual neighbours: %d numbers in the %s set do not make features of %d", len(features), set, dim)
-	}
-	rows := make([][]float64, len(features)/dim)
-	for i := range rows {
-		square := 0.0
-		for _, x := range features[i*dim : (i+1)*dim] {
-			rows[i] = append(rows[i], float64(x))
-			square += float64(x) * float64(x)
-		}
-		if !(square > 0) || math.IsInf(square, 0) {
-			return nil, fmt.Errorf("mutual neighbours: feature %d of the %s set has squared length %g", i, set, square)
-		}
-		for d := range rows[i] {
-			rows[i][d] /= math.Sqrt(square)
-		}
-	}
-	return rows, nil
 }
 
 // Classifier is the weighted k-nearest-neighbour classifier of Wu et al. 2018. Each of the K training features most similar to a query, by cosine s,
@@ -241,7 +220,7 @@ func (c Classifier) vote(b compute.Backend, values []float32, labels []int32, cl
 	err = bank.search(context.Background(), queries, min(c.K, bank.Len()), func(_ int, nearest []candidate) {
 		clear(votes)
 		for _, n := range nearest {
-			votes[labels[n.index()]] += math.Exp(float64(n.similarity()) / c.Temperature)
+			votes[labels[n.index]] += math.Exp(float64(n.similarity) / c.Temperature)
 		}
 		ranked = append(ranked, highestClasses(votes, top))
 	})

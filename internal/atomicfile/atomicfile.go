@@ -3,16 +3,14 @@ package atomicfile
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 
 	"github.com/semcon/semcon/internal/filelock"
 )
@@ -29,23 +27,29 @@ func Write(path string, fill func(w io.Writer) error) (err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	temp, unlock, err := create(dir, temporary+filepath.Base(path)+".")
+	// Writers of one file take turns. A lock ends with its process, and the next writer writes over what a killed one has left.
+	name := filepath.Join(dir, temporary+filepath.Base(path))
+	unlock, _, err := filelock.Wait(context.Background(), name, nil)
+	if err != nil { // A file system without locks.
+		unlock = func() {}
+	}
+	defer unlock()
+	temp, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o666)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			os.Remove(temp.Name())
+			os.Remove(name)
 		}
 		err = errors.Join(err, temp.Close())
-		unlock()
 	}()
 	buffered := bufio.NewWriterSize(temp, 1<<20)
 	for _, step := range []func() error{
 		func() error { return fill(buffered) },
 		buffered.Flush,
 		temp.Sync,
-		func() error { return os.Rename(temp.Name(), path) },
+		func() error { return os.Rename(name, path) },
 		func() error { return syncFolder(dir) },
 	} {
 		if err := step(); err != nil {
@@ -53,44 +57,6 @@ func Write(path string, fill func(w io.Writer) error) (err error) {
 		}
 	}
 	return nil
-}
-
-// create makes a temporary file with the modes of any new file, locked as long as its writer lives. It removes those that killed writers have left.
-func create(dir, prefix string) (file *os.File, unlock func(), err error) {
-	entries, _ := os.ReadDir(dir) // A folder that may be written and not read keeps what was left.
-	for _, entry := range entries {
-		if left := filepath.Join(dir, entry.Name()); strings.HasPrefix(entry.Name(), prefix) {
-			release, dead, err := filelock.Try(left)
-			if err != nil {
-				continue
-			} else if dead {
-				os.Remove(left)
-			}
-			release()
-		}
-	}
-	for {
-		name := filepath.Join(dir, prefix+strconv.FormatUint(uint64(rand.Uint32()), 10))
-		if file, err = os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666); errors.Is(err, fs.ErrExist) {
-			continue
-		} else if err != nil {
-			return nil, nil, err
-		}
-		unlock, locked, err := filelock.Try(name)
-		if err != nil { // A file system without locks: nobody can sweep there.
-			return file, func() {}, nil
-		}
-		mine, mineErr := file.Stat()
-		present, presentErr := os.Stat(name)
-		if locked && mineErr == nil && presentErr == nil && os.SameFile(mine, present) {
-			return file, unlock, nil
-		}
-		file.Close() // Another process took it for one that was left, before it was locked.
-		if locked {
-			os.Remove(name)
-		}
-		unlock()
-	}
 }
 
 // syncFolder makes a new name in dir survive a loss of power, on systems that can sync folders.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/semcon/semcon/internal/atomicfile"
 )
@@ -62,18 +63,31 @@ func TestSweepRemovesWhatAKillLeft(t *testing.T) {
 	}
 }
 
-// TestAWriteRemovesWhatAKillLeft: the next write of a file removes what killed writers left, and nothing of a living one. Its mode is a new file's.
-func TestAWriteRemovesWhatAKillLeft(t *testing.T) {
+// TestAWriteReplacesWhatAKillLeft: the next write of a file takes the place of what a killed writer left, and waits for a living one. Its mode is a new file's.
+func TestAWriteReplacesWhatAKillLeft(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file[1]")
-	for _, name := range []string{".writing-file[1].123", ".writing-other.5"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o644); err != nil {
+	for _, name := range []string{".writing-file[1]", ".writing-other"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("half of a longer one"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	err := atomicfile.Write(path, func(io.Writer) error { return atomicfile.WriteBytes(path, []byte("within")) })
-	if err != nil {
+	ended := make(chan error)
+	err := atomicfile.Write(path, func(w io.Writer) error {
+		go func() { ended <- atomicfile.WriteBytes(path, []byte("second")) }()
+		select {
+		case <-ended:
+			t.Error("two writers at once")
+		case <-time.After(50 * time.Millisecond):
+		}
+		_, err := w.Write([]byte("first"))
+		return err
+	})
+	if err = errors.Join(err, <-ended); err != nil {
 		t.Fatal(err)
+	}
+	if got, _ := os.ReadFile(path); string(got) != "second" {
+		t.Errorf("file holds %q", got)
 	}
 	plain := filepath.Join(dir, "plain")
 	if err := os.WriteFile(plain, nil, 0o666); err != nil {

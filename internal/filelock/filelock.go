@@ -15,7 +15,7 @@ import (
 
 // Try takes a lock that no other process holds. taken is false if another one does. Its holder may remove the file.
 func Try(path string) (unlock func(), taken bool, err error) {
-	file := flock.New(path)
+	file := flock.New(path, flock.SetPermissions(0o666))
 	if taken, err = file.TryLock(); err != nil {
 		return nil, false, fmt.Errorf("locking %s: %w", path, err)
 	}

@@ -1,8 +1,9 @@
 package weights
 
 import (
+	_ "embed"
+	"encoding/csv"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -29,19 +30,6 @@ func (n Naming) Check() error {
 	return nil
 }
 
-// names are those of a code: our name, that of an [encoder.Weight] with "." for "/" and without its block, to the code's. A name that ends with a dot is
-// that of a weight and a bias. A weight that the code has in pieces has a name for each. The MLP of SwiGLU is "swiglu" in place of "mlp".
-type names map[string]string
-
-// with adds our names and the code's in turn.
-func (n names) with(oursAndTheirs ...string) names {
-	n = maps.Clone(n)
-	for i := 0; i < len(oursAndTheirs); i += 2 {
-		n[oursAndTheirs[i]] = oursAndTheirs[i+1]
-	}
-	return n
-}
-
 // Tensors that are no weights: the periods of RoPE, which entries of a bias count, and what only pretraining reads.
 const (
 	periodsName = "rope.periods"
@@ -50,50 +38,15 @@ const (
 	maskedEmbed = "masked_embed" // iBOT's.
 )
 
-// same are our names, which are those of timm's VisionTransformer.
-var same = func() names {
-	all := names{"swiglu.fc1.": "mlp.fc1.", "swiglu.fc2.": "mlp.fc2."}
-	for _, name := range strings.Fields(`cls_token reg_token pos_embed patch_embed.proj. norm. norm1. norm2. ls1.gamma ls2.gamma
-		attn.qkv. attn.proj. attn.q_norm. attn.k_norm. attn.q_bias attn.v_bias mlp.fc1. mlp.fc2.
-		filter.prototypes filter.norm. filter.q. filter.k. filter.v. filter.proj. filter.fc1. filter.fc2.`) {
-		all[name] = name
-	}
-	return all
-}()
+//go:embed names.csv
+var namesFile string
 
-var onHub = names{
-	"cls_token": "embeddings.cls_token", "pos_embed": "embeddings.position_embeddings", "reg_token": "embeddings.register_tokens",
-	"ls1.gamma": "layer_scale1.lambda1", "ls2.gamma": "layer_scale2.lambda1",
-}
-
-var onHubV1 = onHub.with("patch_embed.proj.", "embeddings.patch_embeddings.projection.", "norm.", "layernorm.", "attn.proj.", "attention.output.dense.",
-	"attn.qkv.", "attention.attention.query. attention.attention.key. attention.attention.value.")
-
-var onHubV2 = onHubV1.with(maskToken, "embeddings.mask_token", "norm1.", "norm1.", "norm2.", "norm2.", "mlp.fc1.", "mlp.fc1.", "mlp.fc2.", "mlp.fc2.",
-	"swiglu.fc1.", "mlp.weights_in.", "swiglu.fc2.", "mlp.weights_out.")
-
-// codes are the one table of names, which is read in both directions: by naming and [Naming.code].
-var codes = map[Naming]map[string]names{
-	Timm: {
-		"VisionTransformer": same,
-		"Eva":               same.with("ls1.gamma", "gamma_1", "ls2.gamma", "gamma_2", "swiglu.fc1.", "mlp.fc1_g. mlp.fc1_x."),
-	},
-	Official: {
-		"1": same.with(maskedEmbed, maskedEmbed),
-		"2": same.with(maskToken, maskToken, "reg_token", "register_tokens", "swiglu.fc1.", "mlp.w12.", "swiglu.fc2.", "mlp.w3."),
-		"3": same.with(maskToken, maskToken, "reg_token", "storage_tokens", periodsName, "rope_embed.periods", maskSuffix[1:], maskSuffix[1:],
-			"swiglu.fc1.", "mlp.w1. mlp.w2.", "swiglu.fc2.", "mlp.w3."),
-	},
-	Transformers: {
-		"vit": onHubV1.with("norm1.", "layernorm_before.", "norm2.", "layernorm_after.",
-			"mlp.fc1.", "intermediate.dense.", "mlp.fc2.", "output.dense."),
-		"dinov2": onHubV2, "dinov2_with_registers": onHubV2,
-		"dinov3_vit": onHub.with(maskToken, "embeddings.mask_token", "patch_embed.proj.", "embeddings.patch_embeddings.",
-			"norm.", "norm.", "norm1.", "norm1.", "norm2.", "norm2.",
-			"attn.qkv.", "attention.q_proj. attention.k_proj. attention.v_proj.", "attn.proj.", "attention.o_proj.",
-			"mlp.fc1.", "mlp.up_proj.", "mlp.fc2.", "mlp.down_proj.", "swiglu.fc1.", "mlp.gate_proj. mlp.up_proj.", "swiglu.fc2.", "mlp.down_proj."),
-	},
-}
+// codes are names.csv, the one table of names, by naming and [Naming.code]: our name, that of an [encoder.Weight] with "." for "/" and without its block, to the
+// code's, which "=" says is the same. A name that ends with a dot is that of a weight and a bias. A weight that the code has in pieces has a name for each. The MLP
+// of SwiGLU is "swiglu" in place of "mlp".
+//
+// places are the same table read backwards. A name that is a piece for one code and a whole weight for another counts as the piece.
+var codes, places = readNames()
 
 // place is our name of a tensor in a file, and which piece of a weight it is, from 1; 0 for a whole one.
 type place struct {
@@ -101,29 +54,39 @@ type place struct {
 	piece int
 }
 
-// places are the codes of a naming read backwards. A name that is a piece for one code and a whole weight for another counts as the piece.
-var places = func() map[Naming]map[string]place {
-	all := map[Naming]map[string]place{}
-	for naming, codes := range codes {
-		all[naming] = map[string]place{}
-		for _, names := range codes {
-			for ours, theirs := range names {
-				ours = strings.Replace(ours, "swiglu.", "mlp.", 1)
-				parts := strings.Fields(theirs)
-				for i, part := range parts {
-					p := place{ours, i + 1}
-					if len(parts) == 1 {
-						p.piece = 0
-					}
-					if p.piece >= all[naming][part].piece {
-						all[naming][part] = p
-					}
+func readNames() (codes map[Naming]map[string]map[string]string, places map[Naming]map[string]place) {
+	rows, err := csv.NewReader(strings.NewReader(namesFile)).ReadAll()
+	if err != nil {
+		panic(err) // The file is part of the program.
+	}
+	codes, places = map[Naming]map[string]map[string]string{}, map[Naming]map[string]place{Timm: {}, Official: {}, Transformers: {}}
+	for column, head := range rows[0][1:] {
+		classes, names := strings.Fields(head), map[string]string{}
+		naming := Naming(classes[0])
+		if codes[naming] == nil {
+			codes[naming] = map[string]map[string]string{}
+		}
+		for _, class := range classes[1:] {
+			codes[naming][class] = names
+		}
+		for _, row := range rows[1:] {
+			ours, theirs := row[0], strings.Fields(strings.Replace(row[column+1], "=", row[0], 1))
+			if len(theirs) > 0 {
+				names[ours] = strings.Join(theirs, " ")
+			}
+			for i, part := range theirs {
+				p := place{strings.Replace(ours, "swiglu.", "mlp.", 1), i + 1}
+				if len(theirs) == 1 {
+					p.piece = 0
+				}
+				if p.piece >= places[naming][part].piece {
+					places[naming][part] = p
 				}
 			}
 		}
 	}
-	return all
-}()
+	return codes, places
+}
 
 var (
 	// block is the name of a weight in a block, by whether it is one of transformers. DINOv2's training writes blocks.CHUNK.NUMBER.

@@ -84,7 +84,6 @@ func Usage() (programs int, size int64) {
 
 // Clear removes all entries. Processes that have loaded them go on.
 func Clear() error {
-	sweep(Dir())
 	for _, e := range append(entries(Dir(), programSuffix), entries(Dir(), digestSuffix)...) {
 		if err := os.Remove(filepath.Join(Dir(), e.Name())); err != nil && !os.IsNotExist(err) {
 			return err
@@ -93,18 +92,7 @@ func Clear() error {
 	return nil
 }
 
-// sweep removes what killed writers have left: entries that are being written for an hour.
-func sweep(dir string) {
-	left, _ := filepath.Glob(filepath.Join(dir, ".writing-*")) // The pattern is well formed.
-	for _, path := range left {
-		ours := strings.Contains(path, programSuffix+".") || strings.Contains(path, digestSuffix+".")
-		if info, err := os.Stat(path); ours && err == nil && time.Since(info.ModTime()) > time.Hour {
-			_ = os.Remove(path)
-		}
-	}
-}
-
-// entries lists the entries of a folder whose names end so, the one that was not used for the longest time first.
+// entries lists the entries of a folder whose names end so, the one that was not used for the longest time first. What killed writers have left is among them.
 func entries(dir, suffix string) (all []fs.FileInfo) {
 	files, _ := os.ReadDir(dir) // A folder that cannot be read has no entries.
 	for _, file := range files {
@@ -153,7 +141,6 @@ func (f folder) write(name string, content []byte) {
 	if atomicfile.WriteBytes(path, append(sum[:], content...)) != nil || os.Chmod(path, 0o600) != nil {
 		return
 	}
-	sweep(f.dir)
 	all, size := entries(f.dir, programSuffix), int64(0)
 	for _, e := range all {
 		size += e.Size()

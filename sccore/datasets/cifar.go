@@ -1,10 +1,8 @@
 package datasets
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -55,15 +53,12 @@ func (c *cifar) read(dir string, split Split) (*Images, error) {
 	im.Pixels = make([]uint8, 0, total*im.imageBytes())
 	im.Labels = make([]int32, 0, total)
 	for _, name := range files {
-		path := filepath.Join(folder, name)
-		file, err := os.Open(path)
-		if err != nil {
-			return nil, err
+		content, err := readFile(os.DirFS(folder), name)
+		if err == nil {
+			err = c.readRecords(im, content)
 		}
-		err = c.readRecords(im, bufio.NewReaderSize(file, 1<<20))
-		file.Close()
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, reason(err))
+			return nil, fmt.Errorf("%s: %w", filepath.Join(folder, name), err)
 		}
 	}
 	im.Identify(fmt.Sprintf("%s %s (%s)", c.Name, split, strings.Join(files, " ")))
@@ -115,8 +110,8 @@ func (c *cifar) find(dir string, split Split) (folder string, files []string, to
 			err = errNotRegular
 		case info.Size() == 0:
 			err = errEmpty
-		case int(info.Size())%c.recordSize() != 0:
-			err = c.strayBytes(int(info.Size())%c.recordSize(), int(info.Size())/c.recordSize())
+		default:
+			err = c.checkSize(int(info.Size()))
 		}
 		if err != nil {
 			return folder, nil, 0, fmt.Errorf("%s: %w", path, err)
@@ -129,8 +124,13 @@ func (c *cifar) find(dir string, split Split) (folder string, files []string, to
 	return folder, files, total, nil
 }
 
-func (c *cifar) strayBytes(stray, whole int) error {
-	return fmt.Errorf("%d stray bytes after %d records of %d bytes: truncated, or not a %s file", stray, whole, c.recordSize(), c.Name)
+// checkSize checks that a batch of so many bytes holds whole records.
+func (c *cifar) checkSize(bytes int) error {
+	size := c.recordSize()
+	if bytes%size != 0 {
+		return fmt.Errorf("%d stray bytes after %d records of %d bytes: truncated, or not a %s file", bytes%size, bytes/size, size, c.Name)
+	}
+	return nil
 }
 
 // classNames reads the names beside the batches, or returns the official ones if that file is missing.
@@ -149,27 +149,21 @@ func (c *cifar) classNames(folder string) ([]string, error) {
 	return names, nil
 }
 
-// readRecords appends the images of a stream of records.
-func (c *cifar) readRecords(im *Images, r io.Reader) error {
-	record := make([]byte, c.recordSize())
-	for i := 0; ; i++ {
-		n, err := io.ReadFull(r, record)
-		switch {
-		case err == io.EOF:
-			return nil
-		case err == io.ErrUnexpectedEOF:
-			return c.strayBytes(n, i)
-		case err != nil:
-			return err
-		}
-		label := int32(record[c.LabelBytes-1])
+// readRecords appends the images of a batch.
+func (c *cifar) readRecords(im *Images, batch []byte) error {
+	if err := c.checkSize(len(batch)); err != nil {
+		return err
+	}
+	for i := 0; len(batch) > 0; i++ {
+		label, planes := int32(batch[c.LabelBytes-1]), batch[c.LabelBytes:c.recordSize()]
 		if int(label) >= len(c.Classes) {
 			return fmt.Errorf("record %d has label %d, want 0 to %d", i, label, len(c.Classes)-1)
 		}
 		im.Labels = append(im.Labels, label)
-		planes := record[c.LabelBytes:]
 		for p := range cifarPlane {
 			im.Pixels = append(im.Pixels, planes[p], planes[cifarPlane+p], planes[2*cifarPlane+p])
 		}
+		batch = batch[c.recordSize():]
 	}
+	return nil
 }

@@ -225,7 +225,7 @@ func FuzzCIFARRecords(f *testing.F) {
 			c = cifar100
 		}
 		im := &Images{Height: cifarSize, Width: cifarSize}
-		err := c.readRecords(im, bytes.NewReader(file))
+		err := c.readRecords(im, file)
 		if err == nil && im.Len()*c.recordSize() != len(file) {
 			t.Errorf("%d images from %d bytes", im.Len(), len(file))
 		}

@@ -2,6 +2,7 @@ package weights
 
 import (
 	"cmp"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"text/template"
 
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -273,76 +275,52 @@ func (c Card) Write(weightsFile string) error {
 	return atomicfile.WriteBytes(CardPath(weightsFile), []byte(c.markdown(filepath.Base(weightsFile))))
 }
 
+//go:embed card.md
+var cardText string
+
+// markdown is the text of a card: card.md with what it names.
 func (c Card) markdown(file string) string {
 	var text strings.Builder
-	v := c.ViT
-	fmt.Fprintf(&text, "# %s\n\nA vision transformer (%s): patches of %d pixels, width %d, %d blocks, %d heads, %s.\n",
-		file, v.Name, v.PatchSize, v.Dim, v.Depth, v.NumHeads, strings.Join(parts(v), ", "))
-	if v.Prototypes > 0 {
-		block := "Its last block"
-		if v.BlocksAfterFilter > 0 {
-			block = fmt.Sprintf("Block %d", v.Depth-v.BlocksAfterFilter)
-		}
-		fmt.Fprintf(&text, "%s has the Object-Aware Filter with %d prototypes.\n", block, v.Prototypes)
-		if v.Filter == encoder.ResidualBlock {
-			text.WriteString("A residual block with as many parameters stands in its place.\n")
-		}
-	}
-	fmt.Fprintf(&text, "\nImages: %s.", c.Preprocessing.Describe(c.Size))
-	if c.Size != usualSize {
-		fmt.Fprintf(&text, " The encoder was trained and measured at this size. "+
-			"The tools of semcon and the code below take crops of %d px by default.", usualSize)
-	}
-	text.WriteString("\n")
-	fmt.Fprintf(&text, "\nIn Go:\n\n```go\nvit, err := semcon.Open(%q)       // github.com/semcon/semcon\n"+
-		"features, err := vit.Features(img) // Any image.Image.\n"+
-		"fmt.Println(len(features.Class), features.Rows, features.Columns, len(features.Patch(0, 0)))\n```\n", file)
-	text.WriteString(c.python(file))
-	for _, fact := range c.Facts {
-		if strings.ContainsAny(fact.Text, "\n{") {
-			fmt.Fprintf(&text, "\n%s:\n\n```\n%s\n```\n", fact.Name, strings.Trim(fact.Text, "\n"))
-		} else {
-			fmt.Fprintf(&text, "\n%s: %s\n", fact.Name, fact.Text)
-		}
+	library, program := c.python(file)
+	functions := template.FuncMap{"isBlock": func(text string) bool { return strings.ContainsAny(text, "\n{") }, "trim": func(text string) string { return strings.Trim(text, "\n") }}
+	err := template.Must(template.New("card").Funcs(functions).Parse(cardText)).Execute(&text, struct {
+		Card
+		File, Parts, Library, Python string
+		FilterBlock, UsualSize       int
+	}{c, file, strings.Join(parts(c.ViT), ", "), library, program, c.ViT.Depth - c.ViT.BlocksAfterFilter, usualSize})
+	if err != nil {
+		panic(err) // The file is part of the program.
 	}
 	return text.String()
 }
 
 // parts names the parts of a transformer that its sizes do not say.
 func parts(v encoder.ViT) (all []string) {
-	if v.GridSize > 0 {
-		all = append(all, fmt.Sprintf("positions of a grid of %[1]d×%[1]d, resized as in %[2]s", v.GridSize, v.Positions))
-	}
-	if v.RoPE.Base > 0 {
-		all = append(all, fmt.Sprintf("RoPE with base %g", v.RoPE.Base))
-		if v.RoPE.BF16 {
-			all = append(all, "its periods rounded to bfloat16")
+	add := func(has bool, format string, values ...any) {
+		if has {
+			all = append(all, fmt.Sprintf(format, values...))
 		}
 	}
-	if v.Registers > 0 {
-		all = append(all, fmt.Sprintf("%d registers", v.Registers))
-	}
-	if v.SwiGLU {
-		all = append(all, "SwiGLU")
-	}
+	add(v.GridSize > 0, "positions of a grid of %[1]d×%[1]d, resized as in %[2]s", v.GridSize, v.Positions)
+	add(v.RoPE.Base > 0, "RoPE with base %g", v.RoPE.Base)
+	add(v.RoPE.Base > 0 && v.RoPE.BF16, "its periods rounded to bfloat16")
+	add(v.Registers > 0, "%d registers", v.Registers)
+	add(v.SwiGLU, "SwiGLU")
 	return all
 }
 
-// python says how to load the file in Python with the library that has its names.
-func (c Card) python(file string) string {
+// python is how to load the file in Python with the library that has its names.
+func (c Card) python(file string) (library, program string) {
 	v := c.ViT
 	load := fmt.Sprintf("model.load_state_dict(safetensors.torch.load_file(%q)", file)
-	block := func(with, code string) string {
-		return fmt.Sprintf("\nIn Python with %s:\n\n```python\n%s\n```\n", with, code)
-	}
 	switch c.Naming {
 	case Official:
-		with := fmt.Sprintf("the official code of DINO, version %d", generation(v))
-		return block(with, "import safetensors.torch\n"+load+")  # model has this size, without its weights")
+		library = fmt.Sprintf("the official code of DINO, version %d", generation(v))
+		return library, "import safetensors.torch\n" + load + ")  # model has this size, without its weights"
 	case Transformers:
 		class := transformersConfig(v)["architectures"].([]string)[0]
 		more := map[bool]string{true: ", add_pooling_layer=False"}[class == "ViTModel"]
-		return block("transformers, from this folder", "import transformers\nmodel = transformers."+class+`.from_pretrained("."`+more+").eval()")
+		return "transformers, from this folder", "import transformers\nmodel = transformers." + class + `.from_pretrained("."` + more + ").eval()"
 	}
 	class, modules := "VisionTransformer", "safetensors.torch, timm"
 	if v.RoPE.Base > 0 {
@@ -366,6 +344,6 @@ func (c Card) python(file string) string {
 	case c.Head:
 		end = ", strict=False)  # without the projection head"
 	}
-	return block("timm", fmt.Sprintf("import %s\nmodel = timm.models.%s(%s, num_classes=0, dynamic_img_size=True).eval()\n%s%s",
-		modules, class, strings.Join(arguments, ", "), load, end))
+	return "timm", fmt.Sprintf("import %s\nmodel = timm.models.%s(%s, num_classes=0, dynamic_img_size=True).eval()\n%s%s",
+		modules, class, strings.Join(arguments, ", "), load, end)
 }

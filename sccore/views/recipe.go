@@ -25,6 +25,9 @@ const (
 	SameCrop        CropMode = "same"        // Draws one random resized crop for all views of an image, as in the half-circle rows of the paper's Tab. effect_aug_full.
 )
 
+// MarshalText returns the mode, for records. The zero mode is NoCrop.
+func (m CropMode) MarshalText() ([]byte, error) { return []byte(cmp.Or(m, NoCrop)), nil }
+
 // Recipe selects the transformations that make the views of an image, and their strengths. Start from [Default].
 type Recipe struct {
 	Crop      CropMode `oneof:"none|independent|same"` // How views are cropped: none, independent, or same for one crop of both views.

@@ -1,12 +1,11 @@
-// Torture kills commands at random moments until they end, and compares what they leave with an uninterrupted run:
+// Package torture kills commands at random moments until they end, and compares what they leave with an uninterrupted run:
 //
-//	go run ./internal/torture --minutes 3
+//	go test ./internal/torture -v -timeout 0 -minutes 3
 //
 // It runs all experiments, "semcon train" and "semcon features" in smoke profiles on the engine that $GOMLX_BACKEND names, one after the other in the order
 // that the seed draws, with short times between checkpoints. On XLA it also runs two processes at once on a cache of compiled programs whose entries it
-// damages. Each kill is a SIGKILL, which no program can answer. It prints what it did. The exit status is 1 if anything differs, and the two folders are then
-// kept.
-package main
+// damages. Each kill is a SIGKILL, which no program can answer. If anything differs, the two folders are kept.
+package torture
 
 import (
 	"bytes"
@@ -18,8 +17,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/gomlx/gomlx/support/exceptions"
@@ -48,35 +49,36 @@ func tasks(engine string) (names []string) {
 	return names
 }
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout)) }
+var (
+	minutes = flag.Float64("minutes", 0, "`TIME` in minutes, after which the last experiment ends without more kills; 0 for no torture")
+	seed    = flag.Uint64("seed", uint64(time.Now().UnixNano()), "`NUMBER` that draws the moments; they still depend on the speed of the machine")
+	only    = flag.String("experiment", "", "torture this `EXPERIMENT` alone, or train, features or xla-cache; by default all in turn")
+	semcon  = flag.String("semcon", "", "`FILE` of the binary; by default it is built")
+)
 
-func run(args []string, out io.Writer) int {
-	flags := flag.NewFlagSet("torture", flag.ContinueOnError)
-	flags.SetOutput(out)
-	minutes := flags.Float64("minutes", 3, "`TIME` in minutes, after which the last experiment ends without more kills")
-	seed := flags.Uint64("seed", uint64(time.Now().UnixNano()), "`NUMBER` that draws the moments; they still depend on the speed of the machine")
-	name := flags.String("experiment", "", "torture this `EXPERIMENT` alone, or train, features or xla-cache; by default all in turn")
-	binary := flags.String("semcon", "", "`FILE` of the binary; by default it is built")
-	if err := flags.Parse(args); err != nil {
-		return 2
+func TestKilledRunsEndAsOthers(t *testing.T) {
+	if *minutes == 0 {
+		t.Skip("-minutes TIME kills for so long")
 	}
-	if !(*minutes > 0) || flags.NArg() > 0 {
-		fmt.Fprintln(out, "torture: want --minutes above 0 and nothing after the flags")
-		return 2
-	}
-	t := torture{out: out, random: rand.New(rand.NewPCG(*seed, 0)), wholes: map[string]whole{}}
 	names := tasks(os.Getenv("GOMLX_BACKEND"))
-	t.random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	if *name != "" {
-		names = []string{*name}
+	rand.New(rand.NewPCG(*seed, 1)).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	if *only != "" {
+		names = []string{*only}
 	}
-	fmt.Fprintf(out, "torture: seed %d, engine %s\n", *seed, cmp.Or(os.Getenv("GOMLX_BACKEND"), "as semcon chooses"))
-	if err := exceptions.TryCatch[error](func() { t.all(names, *binary, time.Duration(*minutes*float64(time.Minute))) }); err != nil {
-		fmt.Fprintf(out, "torture: %v\n", err)
-		return 1
+	t.Logf("seed %d, engine %s", *seed, cmp.Or(os.Getenv("GOMLX_BACKEND"), "as semcon chooses"))
+	if err := run(t.Output(), names, *semcon, *seed, *minutes); err != nil {
+		t.Error(err)
 	}
-	fmt.Fprintf(out, "torture: %d kills of %d runs, %d files and %d records compared: all are the same\n", t.kills, t.runs, t.files, t.records)
-	return 0
+}
+
+// run tortures tasks for some minutes, and says what it did.
+func run(out io.Writer, names []string, binary string, seed uint64, minutes float64) error {
+	t := torture{out: out, random: rand.New(rand.NewPCG(seed, 0)), wholes: map[string]whole{}}
+	if err := exceptions.TryCatch[error](func() { t.all(names, binary, time.Duration(minutes*float64(time.Minute))) }); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%d kills of %d runs, %d files and %d records compared: all are the same\n", t.kills, t.runs, t.files, t.records)
+	return nil
 }
 
 // torture is what one call does.
@@ -243,4 +245,62 @@ func (t *torture) start(name, out string, checkpointEvery, limit time.Duration) 
 		panic(fmt.Errorf("%s: %w: %s", strings.Join(c.Args[1:], " "), err, said[strings.LastIndexAny(said, "\r\n")+1:]))
 	}
 	return false
+}
+
+// fake is an experiment that differs as DIFFERENCE says if an earlier call was killed.
+const fake = `#!/bin/sh
+out=$6/$2
+case "$DIFFERENCE" in fails) echo 'semcon run: no' >&2; exit 1;; esac
+[ -e "$out" ] && killed=yes
+mkdir -p "$out/cells"
+sleep 0.3
+echo $$ > "$out/cells/lock"
+echo done > "$out/cells/final"
+sed "s/SECONDS/$$/" "$RECORD" > "$out/runs.jsonl.lock" && mv "$out/runs.jsonl.lock" "$out/runs.jsonl"
+[ "$killed" ] || exit 0
+case "$DIFFERENCE" in
+file) printf 'Done\n' > "$out/cells/final";;
+left) echo > "$out/cells/step-1";;
+missing) rm "$out/cells/final";;
+record) sed "s/SECONDS/1/; s/:42/:43/" "$RECORD" > "$out/runs.jsonl";;
+twice) sed "s/SECONDS/1/" "$RECORD" >> "$out/runs.jsonl";;
+esac
+`
+
+func TestTortureFindsWhatDiffers(t *testing.T) {
+	dir := t.TempDir()
+	binary, record := filepath.Join(dir, "semcon"), filepath.Join(dir, "record")
+	if err := os.WriteFile(binary, []byte(fake), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write := study.Record{Experiment: "fake", Cell: "a/seed0", Metric: "accuracy", Value: 42, Profile: study.Smoke, Config: study.EncodeConfig(struct{}{}), Seconds: 7}
+	if err := write.Append(dir); err != nil {
+		t.Fatal(err)
+	}
+	line, err := os.ReadFile(filepath.Join(dir, "runs.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line = regexp.MustCompile(`,"digest":"\w*"`).ReplaceAll(line, nil) // It changes.
+	if err := os.WriteFile(record, bytes.Replace(line, []byte(`"seconds":7`), []byte(`"seconds":SECONDS`), 1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("RECORD", record)
+	t.Setenv("TMPDIR", dir)
+	for difference, want := range map[string]string{
+		"":        "all are the same",
+		"file":    "file fake/cells/final differs",
+		"left":    "file fake/cells/step-1 is left over",
+		"missing": "file fake/cells/final is missing",
+		"record":  "record fake a/seed0, , , accuracy differs",
+		"twice":   "record fake a/seed0, , , accuracy, again is left over",
+		"fails":   "exit status 1: semcon run: no",
+	} {
+		t.Setenv("DIFFERENCE", difference)
+		var out bytes.Buffer
+		err := run(&out, []string{"fake"}, binary, 5, 0.02)
+		if (err == nil) != (difference == "") || !strings.Contains(fmt.Sprint(&out, err), want) {
+			t.Errorf("%q: error %v, printed %s", difference, err, &out)
+		}
+	}
 }

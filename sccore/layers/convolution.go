@@ -25,24 +25,7 @@ import (
 // zero padding, and no bias. The weight is initialised as in PyTorch's ResNets: normal with variance 2/(size²·out).
 //
 // Inside the networks, images are [height, width, batch, channels], so that operations on rows or columns work on long contiguous runs of
-// memory. There are three implementations of a convolution, equal up to rounding, and the fastest one is used. Milliseconds on one core for
-// the value and both gradients of 3×3 convolutions on XLA's CPU plugin:
-//
-//	in → out at size, batch          library   patches   winograd F(4,3)   F(2,3)
-//	  3 →  64 at 32×32, 64                28         8                37
-//	 64 →  64 at 32×32, 64               105       145                88
-//	128 → 128 at 16×16, 64                86       108                50
-//	256 → 256 at  8×8, 64                 80        89                36       51
-//	512 → 512 at  4×4, 64                 79        84                50       51
-//	 64 →  64 at  4×4, 512                13        17                 8       14
-//	 16 →  32 from 16×16 by 2, 512        20        15                26       25
-//	 64 → 128 from 32×32 by 2, 64         58        61                80       86
-//	128 → 256 from 16×16 by 2, 64         48        45                52       52
-//	256 → 512 from  8×8 by 2, 64          44        42                61       45
-//
-// Also tried, and slower: the batch as the first axis; a sum of nine products of shifted images; nine strided slices as patches; one product
-// with the Kronecker matrix for both axes of the image; and Winograd along one axis with patches along the other. For stride 2, Winograd
-// splits the image into its even and odd rows and columns.
+// memory. There are three implementations of a convolution, equal up to rounding, and the fastest one is used; docs/speed.md has their times.
 func Convolution(scope *model.Scope, x *Node, size, out, stride int) *Node {
 	x.AssertRank(4)
 	he := initializer.RandomNormalFn(scope, math.Sqrt(2/float64(size*size*out)))

@@ -2,7 +2,6 @@ package figures
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/janpfeifer/must"
+	"github.com/semcon/semcon/internal/atomicfile"
 	xfont "golang.org/x/image/font"
 	"golang.org/x/image/font/sfnt"
 	"golang.org/x/image/math/fixed"
@@ -21,8 +21,6 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgpdf"
 	"gonum.org/v1/plot/vg/vgsvg"
-
-	"github.com/semcon/semcon/internal/atomicfile"
 )
 
 // Figure is a picture together with the numbers it shows. [Render] and [CSV] write it, and [SaveFigure] and [SaveAs] to files.
@@ -68,39 +66,31 @@ func CheckFormat(file string) error {
 }
 
 // SaveAs writes a figure to a file, atomically, in the format that its ending names. Text of a PDF is drawn as outlines.
-func SaveAs(file string, figure Figure) error {
+func SaveAs(file string, figure Figure) (err error) {
+	defer try.HandleF(&err, func() { err = fmt.Errorf("figure %s: %w", file, err) })
 	if err := CheckFormat(file); err != nil {
 		return err
 	}
-	s, err := figure.sheet()
-	if err == nil {
-		err = s.save(file)
-	}
-	if err != nil {
-		return fmt.Errorf("figure %s: %w", file, err)
-	}
+	try.E1(figure.sheet()).save(file)
 	return nil
 }
 
 // SaveFigure writes NAME.svg, NAME.png and, if the figure shows numbers, NAME.csv into dir, each atomically.
-func SaveFigure(dir, name string, figure Figure) error {
-	s, err := figure.sheet()
-	if err != nil {
-		return fmt.Errorf("figure %s: %w", name, err)
+func SaveFigure(dir, name string, figure Figure) (err error) {
+	defer try.HandleF(&err, func() { err = fmt.Errorf("figure %s: %w", name, err) })
+	s, path := try.E1(figure.sheet()), filepath.Join(dir, name)
+	s.save(path + ".svg")
+	s.save(path + ".png")
+	if s.records != nil {
+		try.E(atomicfile.WriteBytes(path+".csv", []byte(csvText(s.records))))
 	}
-	path := filepath.Join(dir, name)
-	if err := cmp.Or(s.save(path+".svg"), s.save(path+".png")); err != nil || s.records == nil {
-		return err
-	}
-	return atomicfile.WriteBytes(path+".csv", []byte(csvText(s.records)))
+	return nil
 }
 
-func (s sheet) save(file string) error {
-	content, err := map[string]func() ([]byte, error){".svg": s.svg, ".png": s.png, ".pdf": s.pdf}[filepath.Ext(file)]()
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteBytes(file, content)
+// save ends the function that calls it with an error.
+func (s sheet) save(file string) {
+	content := try.E1(map[string]func() ([]byte, error){".svg": s.svg, ".png": s.png, ".pdf": s.pdf}[filepath.Ext(file)]())
+	try.E(atomicfile.WriteBytes(file, content))
 }
 
 // alone is the sheet of a row of one figure, whose records do not name the figure.

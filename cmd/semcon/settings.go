@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/janpfeifer/must"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/ownimages"
@@ -139,19 +140,13 @@ const maxConfig = 1 << 20
 
 // readConfig reads assignments from a YAML file of keys and values. A key may have groups of keys below it.
 func readConfig(file string) (set []string, err error) {
-	info, err := os.Stat(file)
-	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxConfig) {
-		err = fmt.Errorf("want a file of at most %d bytes", maxConfig)
-	}
-	var content []byte
-	if err == nil {
-		content, err = os.ReadFile(file)
+	defer try.Handle(&err)
+	if info := try.E1(os.Stat(file)); !info.Mode().IsRegular() || info.Size() > maxConfig {
+		return nil, fmt.Errorf("want a file of at most %d bytes", maxConfig)
 	}
 	var config yaml.MapSlice
-	if err == nil {
-		if err = yaml.Unmarshal(content, &config); err != nil {
-			err = errors.New(strings.Join(strings.Fields(err.Error()), " "))
-		}
+	if err := yaml.Unmarshal(try.E1(os.ReadFile(file)), &config); err != nil {
+		return nil, errors.New(strings.Join(strings.Fields(err.Error()), " "))
 	}
 	var assign func(prefix string, group yaml.MapSlice)
 	assign = func(prefix string, group yaml.MapSlice) {
@@ -165,16 +160,16 @@ func readConfig(file string) (set []string, err error) {
 			case nil:
 				set = append(set, key+"=")
 			default:
-				encoded, failed := json.Marshal(value)
-				if failed != nil {
-					err = cmp.Or(err, fmt.Errorf("%s: %w", key, failed))
+				encoded, err := json.Marshal(value)
+				if err != nil {
+					try.E(fmt.Errorf("%s: %w", key, err))
 				}
 				set = append(set, key+"="+string(encoded))
 			}
 		}
 	}
 	assign("", config)
-	return set, err
+	return set, nil
 }
 
 // settingsOf lists the settings of the experiment that names has, or of the verb train, with its name and what the defaults are of. It ends the verb with an error.

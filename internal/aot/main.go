@@ -25,6 +25,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/steps"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/study"
@@ -89,12 +90,9 @@ func (c call) report(out io.Writer, step steps.Step, now figures) (err error) {
 		defer os.RemoveAll(work)
 		c.hlo = try.E1(compile(out, root, work, c.args))
 	}
-	text, err := os.ReadFile(c.hlo)
-	if err == nil && c.keep != "" {
-		err = os.WriteFile(c.keep, text, 0o666)
-	}
-	if err != nil {
-		return err
+	text := try.E1(os.ReadFile(c.hlo))
+	if c.keep != "" {
+		try.E(os.WriteFile(c.keep, text, 0o666))
 	}
 	if err := now.read(string(text), step); err != nil {
 		return fmt.Errorf("%s: %w", c.hlo, err)
@@ -112,7 +110,7 @@ func (c call) report(out io.Writer, step steps.Step, now figures) (err error) {
 		}
 	}
 	all = append(slices.DeleteFunc(all, func(f figures) bool { return f.Step == now.Step && f.Name == now.Name }), now)
-	table(out, slices.DeleteFunc(slices.Clone(all), func(f figures) bool { return f.Step != now.Step }))
+	table(out, lo.Filter(all, func(f figures, _ int) bool { return f.Step == now.Step }))
 	now.list(out, c.top)
 	if !c.write {
 		return nil
@@ -178,7 +176,7 @@ func stepOf(name string, set []string) (steps.Step, error) {
 // program before it compiles it.
 func dump(compile func(compute.Backend) (steps.Trainer, error), path string) (err error) {
 	defer try.Handle(&err)
-	plugins := slices.DeleteFunc(slices.Clone(backend.Plugins()), func(p string) bool { return !strings.HasSuffix(p, "cpu_pjrt.so") })
+	plugins := lo.Filter(backend.Plugins(), func(p string, _ int) bool { return strings.HasSuffix(p, "cpu_pjrt.so") })
 	if len(plugins) == 0 {
 		return errors.New("XLA's CPU plugin is not installed: semcon lab --setup-only")
 	}

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dsnet/try"
 	"github.com/janpfeifer/must"
@@ -163,12 +164,8 @@ func measured(name string, out, experiment, profile, data string, rows []string)
 	records := try.E1(study.Records(study.Folder(out, e.Name)))
 	value := map[string]map[int]float64{} // By row and column, and by seed.
 	settings := map[string]string{}       // By row and column.
-	var columns []string
-	var last study.Record
+	records = lo.Filter(records, func(r study.Record, _ int) bool { return r.Profile == study.Profile(profile) })
 	for _, r := range records {
-		if r.Profile != study.Profile(profile) {
-			continue
-		}
 		key, of := r.Row+"\n"+r.Column, r.ConfigHash+r.Data
 		if value[key] == nil {
 			value[key], settings[key] = map[int]float64{}, of
@@ -179,11 +176,9 @@ func measured(name string, out, experiment, profile, data string, rows []string)
 		if len(r.Versions["semcon"]) < 7 {
 			return nil, fmt.Errorf("%s names no commit: build the binary in a checkout", r.Place())
 		}
-		if value[key][r.Seed] = r.Value; !slices.Contains(columns, r.Column) {
-			columns = append(columns, r.Column)
-		}
-		last = r
+		value[key][r.Seed] = r.Value
 	}
+	columns := lo.Uniq(lo.Map(records, func(r study.Record, _ int) string { return r.Column }))
 	for _, row := range rows {
 		title, of, _ := strings.Cut(row, "=")
 		of, minus, isDifference := strings.Cut(of, "−")
@@ -202,7 +197,7 @@ func measured(name string, out, experiment, profile, data string, rows []string)
 			i, digits := stats.MeanInterval(values), func(x float64) json.Number { return json.Number(strconv.FormatFloat(x, 'f', 1, 64)) }
 			n := number{
 				Table: name, Row: title, Column: column, Value: digits(i.Mean), Seeds: i.N, Profile: profile,
-				Commit: last.Versions["semcon"][:7], Date: last.Finished.Format("2006-01-02"), Data: data,
+				Commit: lo.LastOrEmpty(records).Versions["semcon"][:7], Date: lo.LastOrEmpty(records).Finished.Format(time.DateOnly), Data: data,
 			}
 			switch {
 			case i.N > 1 && isDifference:

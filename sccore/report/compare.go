@@ -59,35 +59,27 @@ func Compare(a, b Selection) (Comparison, error) {
 
 // commonSeeds leaves out the records of seeds that one run lacks, unless the runs have no seed in common.
 func (c *Comparison) commonSeeds(a, b *Selection) {
-	seeds := [2]map[int]bool{{}, {}}
-	for i, s := range []*Selection{a, b} {
-		for _, r := range s.Records {
-			seeds[i][r.Seed] = true
-		}
+	seeds := func(s *Selection) []int {
+		return lo.Uniq(lo.Map(s.Records, func(r study.Record, _ int) int { return r.Seed }))
 	}
-	common := maps.Clone(seeds[0])
-	maps.DeleteFunc(common, func(seed int, _ bool) bool { return !seeds[1][seed] })
+	common := lo.Intersect(seeds(a), seeds(b))
 	if len(common) == 0 {
 		return
 	}
 	for i, s := range []*Selection{a, b} {
-		s.Records = slices.DeleteFunc(slices.Clone(s.Records), func(r study.Record) bool { return !common[r.Seed] })
-		for _, seed := range slices.Sorted(maps.Keys(seeds[i])) {
-			if !common[seed] {
-				c.Notes = append(c.Notes, fmt.Sprintf("seed %d of %s does not count: the other run lacks it", seed, []string{"A", "B"}[i]))
-			}
+		for _, seed := range slices.Sorted(slices.Values(lo.Without(seeds(s), common...))) {
+			c.Notes = append(c.Notes, fmt.Sprintf("seed %d of %s does not count: the other run lacks it", seed, []string{"A", "B"}[i]))
 		}
+		s.Records = lo.Filter(s.Records, func(r study.Record, _ int) bool { return slices.Contains(common, r.Seed) })
 	}
 }
 
 // differences lists the facts that differ.
 func differences(a, b map[string][]string) (all [][3]string) {
-	keys := maps.Clone(a)
-	maps.Copy(keys, b)
 	text := func(values []string) string {
 		return cmp.Or(strings.Join(slices.Sorted(slices.Values(values)), " | "), "—")
 	}
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
+	for _, key := range slices.Sorted(slices.Values(lo.UniqKeys(a, b))) {
 		if first, second := text(a[key]), text(b[key]); first != second {
 			all = append(all, [3]string{key, first, second})
 		}
@@ -150,16 +142,9 @@ func bySeed(records []study.Record, name func(study.Record) string) map[string]m
 
 // details lists the further numbers that all records of a number have. The speed is none: it says nothing about what was learnt.
 func details(a, b map[int]study.Record) []string {
-	count := map[string]int{}
-	for _, seeds := range []map[int]study.Record{a, b} {
-		for _, r := range seeds {
-			for name := range r.Details {
-				count[name]++
-			}
-		}
-	}
-	maps.DeleteFunc(count, func(name string, n int) bool { return n < len(a)+len(b) || name == "images_per_second" })
-	return slices.Sorted(maps.Keys(count))
+	all := lo.Values(a, b)
+	count := lo.CountValues(lo.FlatMap(all, func(r study.Record, _ int) []string { return lo.Keys(r.Details) }))
+	return slices.Sorted(slices.Values(lo.FilterKeys(count, func(name string, n int) bool { return n == len(all) && name != "images_per_second" })))
 }
 
 func pair(a, b map[int]study.Record, value func(study.Record) float64) (p Paired) {

@@ -276,10 +276,7 @@ func sparseTicks(style text.Style, width vg.Length, whole bool) plot.TickerFunc 
 
 // tickLabel writes plain numbers up to a million; beyond that, and below a ten-thousandth, it uses an exponent.
 func tickLabel(value float64, digits int) string {
-	if math.Abs(value) >= 1e6 || digits > 4 {
-		return strconv.FormatFloat(value, 'g', 3, 64)
-	}
-	return decimal(value, digits)
+	return lo.Ternary(math.Abs(value) >= 1e6 || digits > 4, strconv.FormatFloat(value, 'g', 3, 64), decimal(value, digits))
 }
 
 // logTicks labels 1, 2 and 5 times powers of ten: over many decades only the powers, over less than half a decade the same as on a linear axis.

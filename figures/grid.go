@@ -103,10 +103,7 @@ func (g Grid) spans() (spans []span) {
 
 // note names the data behind the numbers; it is empty without any.
 func (g Grid) note() string {
-	if len(g.Data) == 0 {
-		return ""
-	}
-	return "Data: " + strings.Join(g.Data, "; ") + "."
+	return lo.Ternary(len(g.Data) == 0, "", "Data: "+strings.Join(g.Data, "; ")+".")
 }
 
 // renderer writes grids by the template of a format. In it, text escapes and cell writes a cell.
@@ -175,10 +172,8 @@ var markdownGrid = renderer(`[[range .Sections]][[with or .Title $.Title]]**[[te
 [[text .]]
 [[end]]`, markdownText, func(cell Lines) string {
 	return cell.join(" ", func(r Run) string {
-		if r.Bold {
-			return "**" + markdownText(r.Text) + "**"
-		}
-		return markdownText(r.Text)
+		stars := lo.Ternary(r.Bold, "**", "")
+		return stars + markdownText(r.Text) + stars
 	})
 })
 
@@ -288,10 +283,7 @@ var latexGrid = renderer(`% needs \usepackage{amssymb}
 
 // stacked is the title in LaTeX, a word a line above numbers.
 func (c Column) stacked() string {
-	if c.Head {
-		return latexText(c.Title)
-	}
-	return latexStack(strings.Fields(latexText(c.Title)))
+	return lo.Ternary(c.Head, latexText(c.Title), latexStack(strings.Fields(latexText(c.Title))))
 }
 
 // latexStack puts lines above one another, as narrow columns need.

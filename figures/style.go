@@ -4,6 +4,7 @@ import (
 	"image/color"
 	"math"
 
+	"github.com/samber/lo"
 	xfont "golang.org/x/image/font"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -139,10 +140,7 @@ type legendEntry struct {
 
 // sample is the width of the line and the marker.
 func (e legendEntry) sample() vg.Length {
-	if e.line.Width > 0 {
-		return 26
-	}
-	return 10
+	return lo.Ternary[vg.Length](e.line.Width > 0, 26, 10)
 }
 
 // drawHead writes a title and below it a legend at the top of the canvas, where it covers no data, and returns the rest of the canvas.

@@ -222,10 +222,7 @@ func (c Cell) numbers() (paper, mean, sd, delta string) {
 func (c Cell) inLine(look numberLook) Lines {
 	paper, mean, sd, delta := c.numbers()
 	if mean == "" {
-		if paper != "" {
-			paper += " /"
-		}
-		return Lines{{{Text: paper}}}
+		return Lines{{{Text: lo.Ternary(paper == "", "", paper+" /")}}}
 	}
 	line := []Run{{}, {Text: mean + sd, Bold: true}, {}}
 	if look.besidePaper {
@@ -254,13 +251,7 @@ func (c Cell) stacked(look numberLook) Lines {
 		lines[1] = []Run{{Text: paper, Colour: paperColour}}
 	}
 	if delta != "" {
-		colour := lessColour
-		switch {
-		case strings.HasPrefix(delta, "+"):
-			colour = moreColour
-		case delta == "0.0":
-			colour = paperColour
-		}
+		colour := lo.Ternary(strings.HasPrefix(delta, "+"), moreColour, lo.Ternary(delta == "0.0", paperColour, lessColour))
 		lines[1] = append(lines[1], Run{Text: " "}, Run{Text: "(" + delta + ")", Colour: colour})
 	}
 	return lines
@@ -281,10 +272,7 @@ func decimal(value float64, digits int) string {
 // signed is decimal with one digit and an explicit sign, except for 0.0.
 func signed(value float64) string {
 	text := decimal(value, 1)
-	if value > 0 && text != "0.0" {
-		text = "+" + text
-	}
-	return text
+	return lo.Ternary(value > 0 && text != "0.0", "+"+text, text)
 }
 
 // CSV writes the table for machines, one line per cell: table, row (its nonempty heads as name=value, separated by semicolons), column, paper, mean,
@@ -315,10 +303,7 @@ func (c Cell) record() []string {
 
 // plain is a number for machines, with at most seven digits, or nothing for NaN.
 func plain(value float64) string {
-	if math.IsNaN(value) {
-		return ""
-	}
-	return sevenDigits(value)
+	return lo.Ternary(math.IsNaN(value), "", sevenDigits(value))
 }
 
 func sevenDigits(value float64) string { return strconv.FormatFloat(value, 'g', 7, 64) }

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -163,10 +164,7 @@ func (f *Features) Quantities(thresholds int) (_ map[string]float64, _ TailCurve
 
 // capped caps a bound at 1, the trivial bound of an error rate, which also counts if the conditions of its theorem do not hold.
 func capped(b Bound) float64 {
-	if !b.Domain {
-		return 1
-	}
-	return min(1, b.Value)
+	return lo.Ternary(b.Domain, min(1, b.Value), 1)
 }
 
 // Deltas are the terms of lemma sum_delta for one view i.

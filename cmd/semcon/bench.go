@@ -19,6 +19,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/internal/steps"
 	"github.com/semcon/semcon/internal/usage"
@@ -191,10 +192,7 @@ func densePeak(b compute.Backend, bfloat16 bool) (flops float64, from string) {
 	if gpu := study.GPUModel(); gpu != "" {
 		return gpuPeak(gpu, bfloat16)
 	}
-	side, dtype := 1024, map[bool]dtypes.DType{true: dtypes.BFloat16, false: dtypes.Float32}[bfloat16]
-	if backend.IsGo() {
-		side = 256
-	}
+	side, dtype := lo.Ternary(backend.IsGo(), 256, 1024), lo.Ternary(bfloat16, dtypes.BFloat16, dtypes.Float32)
 	const repeats = 8
 	products := graph.MustNewExec(b, func(g *graph.Graph) *graph.Node {
 		x := graph.MulScalar(graph.IotaFull(g, shapes.Make(dtype, side, side)), 1e-9)
@@ -215,10 +213,7 @@ func densePeak(b compute.Backend, bfloat16 bool) (flops float64, from string) {
 
 // fullProfiles says how long the full profiles would take at the rates of measured steps. work is a folder without records. It ends the verb with an error.
 func fullProfiles(work string, measured []benchStep) (all []benchProfile) {
-	rates := map[string]float64{}
-	for _, m := range measured {
-		rates[m.Step] = m.ImagesPerSecond * m.FLOPPerImage
-	}
+	rates := lo.SliceToMap(measured, func(m benchStep) (string, float64) { return m.Step, m.ImagesPerSecond * m.FLOPPerImage })
 	const file = "=" + os.DevNull // Full profiles of photographs start from files, which nobody reads here.
 	pretrained := map[string][]string{
 		"pretrain": {"init" + file}, "ablation": {"init" + file}, "extended-training": {"dino.weights" + file, "ibot.weights" + file, "mugs.weights" + file},
@@ -240,9 +235,7 @@ func fullProfiles(work string, measured []benchStep) (all []benchProfile) {
 		if pretrains { // Others may want data.
 			must.M(err)
 		}
-		for _, cell := range cells {
-			p.FLOP += cell.FLOPs
-		}
+		p.FLOP += lo.SumBy(cells, func(cell study.CellInfo) float64 { return cell.FLOPs })
 		if rate > 0 {
 			p.Seconds = p.FLOP / rate
 		}

@@ -101,11 +101,8 @@ func evaluationVerb(named evaluation.Named) *cobra.Command {
 	file := weightsFlag(cmd)
 	dataset := new(string)
 	if len(named.Datasets) > 0 {
-		values := slices.Clone(named.Datasets)
-		if i := slices.Index(values, "voc2012"); i > 0 {
-			values = slices.Insert(slices.Delete(values, i, i+1), 0, "voc2012")
-		}
-		dataset = choiceFlag(cmd, "dataset", "`NAME` of the dataset: "+strings.Join(named.Datasets, ", "), values...)
+		byDefault := lo.Intersect(named.Datasets, []string{"voc2012"})
+		dataset = choiceFlag(cmd, "dataset", "`NAME` of the dataset: "+strings.Join(named.Datasets, ", "), lo.Uniq(append(byDefault, named.Datasets...))...)
 	}
 	flags.StringVar(&c.source.Classes, "classes", "", "`NAMES` of the only classes of pixels that count, with commas between them; by default all")
 	flags.IntVar(&c.size, "size", 0, "`PIXELS` of the height and width of images; by default as the weights' makers have it. lost and tokencut take images as they are")
@@ -280,21 +277,14 @@ func evaluateCOCO(annotations, detections string) (r cocoResult) {
 	fail(len(found) == 0, "%s: has no detections", detections)
 	r = cocoResult{Images: len(truth.Images), Annotations: len(truth.Annotations), SkippedAnnotations: truth.SkippedCount,
 		SkippedPolygons: truth.SkippedPolygons, Detections: len(found)}
-	masked := false
-	for _, d := range found {
-		masked = masked || d.Mask != nil
-		if !truth.HasCategory(d.Category) {
-			r.UnknownCategories++
-		}
-	}
+	r.UnknownCategories = lo.CountBy(found, func(d metrics.Detection) bool { return !truth.HasCategory(d.Category) })
+	masked := slices.ContainsFunc(found, func(d metrics.Detection) bool { return d.Mask != nil })
 	warn := func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 	for _, s := range truth.Skipped {
 		warn("skipped %s: %s", s.File, s.Reason)
 	}
-	for _, a := range truth.Annotations {
-		if a.ID == 0 {
-			warn("%s: annotation 0 counts as missed, as in pycocotools: number annotations from 1", truth.Name)
-		}
+	if slices.ContainsFunc(truth.Annotations, func(a datasets.Annotation) bool { return a.ID == 0 }) {
+		warn("%s: annotation 0 counts as missed, as in pycocotools: number annotations from 1", truth.Name)
 	}
 	if r.UnknownCategories > 0 {
 		warn("%s: %d detections have categories that %s does not have, and do not count", detections, r.UnknownCategories, truth.Name)

@@ -196,10 +196,7 @@ func printAs(format, text string, result any) {
 
 // textOf returns where a verb prints its text: nowhere if the format is JSON.
 func textOf(format string) io.Writer {
-	if format == "json" {
-		return io.Discard
-	}
-	return os.Stdout
+	return lo.Ternary[io.Writer](format == "json", io.Discard, os.Stdout)
 }
 
 // csvNumbers are the columns of tables and claims in CSV that are numbers in JSON. What is missing is null, and "values" a list.
@@ -262,10 +259,7 @@ func requireWritableFile(flag, file string) {
 
 // listed says how many names a command line has, and which.
 func listed(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return fmt.Sprintf("%d (%s)", len(names), strings.Join(names, ", "))
+	return lo.Ternary(len(names) == 0, "none", fmt.Sprintf("%d (%s)", len(names), strings.Join(names, ", ")))
 }
 
 // commandLine joins words as a shell reads them.
@@ -278,8 +272,5 @@ var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@=,+-]+$`)
 
 // quote makes a word of the shell.
 func quote(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return lo.Ternary(plainWord.MatchString(word), word, "'"+strings.ReplaceAll(word, "'", `'\''`)+"'")
 }

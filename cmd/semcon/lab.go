@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/spf13/cobra"
@@ -228,10 +229,7 @@ func copyNotebooks(root, to string, w io.Writer) {
 // stateOf returns the state of a file. It is empty if the file does not exist.
 func stateOf(path string) string {
 	content, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	return stateIn(path, content)
+	return lo.Ternary(err != nil, "", stateIn(path, content))
 }
 
 // stateIn returns a hash of the content of a file, and for a notebook a hash of its cells without outputs.

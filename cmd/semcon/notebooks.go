@@ -163,10 +163,8 @@ func cellError(message, stderr string) string {
 // cleanNotebook returns an executed notebook to commit. It removes what would differ on another machine or in the next run: execution times, versions, and the
 // path of the checkout.
 func cleanNotebook(content []byte, root string) ([]byte, error) {
-	decoder := json.NewDecoder(bytes.NewReader(content))
-	decoder.UseNumber()
 	var notebook map[string]any
-	if err := decoder.Decode(&notebook); err != nil {
+	if err := decodeNumbers(content, &notebook); err != nil {
 		return nil, err
 	}
 	cells, ok := notebook["cells"].([]any)
@@ -198,10 +196,15 @@ func cleanNotebook(content []byte, root string) ([]byte, error) {
 func withoutPath(value any, root string) (relative any) {
 	text := must.M1(json.Marshal(value))
 	quoted := strings.Trim(string(must.M1(json.Marshal(root))), `"`)
-	decoder := json.NewDecoder(strings.NewReader(strings.NewReplacer(quoted+"/", "", quoted, ".").Replace(string(text))))
-	decoder.UseNumber()
-	must.M(decoder.Decode(&relative))
+	must.M(decodeNumbers([]byte(strings.NewReplacer(quoted+"/", "", quoted, ".").Replace(string(text))), &relative))
 	return relative
+}
+
+// decodeNumbers decodes JSON whose numbers keep their digits.
+func decodeNumbers(content []byte, to any) error {
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	decoder.UseNumber()
+	return decoder.Decode(to)
 }
 
 // Types of the pictures in a notebook's outputs.

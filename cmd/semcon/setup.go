@@ -15,7 +15,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dsnet/try"
 	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/sccore/backend"
@@ -86,7 +88,7 @@ func (in install) state(ctx context.Context) (steps []setupStep, limits []string
 
 // ensure brings the set-up up to date. It prints its progress and the limits of this machine to w, and writes the output of the tools to
 // setup.log. The error names the step, the message of the tool, and the log.
-func (in install) ensure(ctx context.Context, w io.Writer) error {
+func (in install) ensure(ctx context.Context, w io.Writer) (err error) {
 	steps, limits, err := in.state(ctx)
 	for _, limit := range limits {
 		fmt.Fprintln(w, limit)
@@ -94,13 +96,9 @@ func (in install) ensure(ctx context.Context, w io.Writer) error {
 	if err != nil || !slices.ContainsFunc(steps, func(s setupStep) bool { return s.pending }) {
 		return err
 	}
-	if err := os.MkdirAll(in.dir(), 0o777); err != nil {
-		return err
-	}
-	unlock, _, err := filelock.Wait(ctx, in.dir(setupLock), func() { fmt.Fprintln(w, "waiting for another set-up of this checkout") })
-	if err != nil {
-		return err
-	}
+	defer try.Handle(&err)
+	try.E(os.MkdirAll(in.dir(), 0o777))
+	unlock, _ := try.E2(filelock.Wait(ctx, in.dir(setupLock), func() { fmt.Fprintln(w, "waiting for another set-up of this checkout") }))
 	defer unlock()
 	in.mark(steps) // Another process may have done them.
 	return ended(func() { in.do(ctx, steps, w) })
@@ -162,9 +160,8 @@ func (in install) steps(m machine) []setupStep {
 		}
 		return nil
 	}}}}
-	for _, s := range files {
-		settings.inputs, settings.products = append(settings.inputs, s.file, s.content), append(settings.products, s.file)
-	}
+	settings.inputs = lo.FlatMap(files, func(s settingsFile, _ int) []string { return []string{s.file, s.content} })
+	settings.products = lo.Map(files, func(s settingsFile, _ int) string { return s.file })
 	return append(steps,
 		setupStep{
 			name:     "Go kernel",
@@ -235,11 +232,8 @@ func (in install) do(ctx context.Context, steps []setupStep, w io.Writer) {
 	steps = slices.DeleteFunc(steps, func(s setupStep) bool { return !s.pending })
 	log := must.M1(os.Create(in.dir("setup.log")))
 	defer log.Close()
-	done, total := 0, 0
-	for _, s := range steps {
-		total += len(s.tasks)
-	}
-	bar := progress.New(w, "set-up", total)
+	done := 0
+	bar := progress.New(w, "set-up", lo.SumBy(steps, func(s setupStep) int { return len(s.tasks) }))
 	defer bar.Close()
 	for _, s := range steps {
 		must.M(os.RemoveAll(in.stampFile(s)))

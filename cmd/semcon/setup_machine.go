@@ -21,6 +21,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
 	"go.yaml.in/yaml/v2"
@@ -126,13 +127,11 @@ var (
 )
 
 // important are the lines that are not blank. Go prints "# package" before the messages of the compiler.
-func important(text []byte) (lines []string) {
-	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			lines = append(lines, line)
-		}
-	}
-	return lines
+func important(text []byte) []string {
+	return lo.FilterMap(strings.Split(string(text), "\n"), func(line string, _ int) (string, bool) {
+		line = strings.TrimSpace(line)
+		return line, line != "" && !strings.HasPrefix(line, "#")
+	})
 }
 
 func (t *transcript) Write(p []byte) (int, error) {
@@ -145,13 +144,9 @@ func (t *transcript) Write(p []byte) (int, error) {
 
 // explain returns in one line why a task failed, from the output of its tool and the error of running it: the last line that mentions an error, or the last one.
 func (t *transcript) explain(err error) string {
-	said, fault := err.Error(), ""
+	said := err.Error()
 	if lines := important(t.said.Bytes()); errors.As(err, new(*exec.ExitError)) && len(lines) > 0 {
-		for _, line := range lines {
-			if faultLine.MatchString(line) {
-				fault = line
-			}
-		}
+		fault, _, _ := lo.FindLastIndexOf(lines, faultLine.MatchString)
 		said = cmp.Or(fault, lines[len(lines)-1])
 	}
 	if offlineLine.Match(t.said.Bytes()) {

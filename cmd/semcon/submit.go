@@ -93,10 +93,7 @@ func submitVerb() *cobra.Command {
 // installedBinary is the path of this binary, or its name if "go run" has built it in a folder that goes away.
 func installedBinary() string {
 	path, err := os.Executable()
-	if err != nil || strings.HasPrefix(path, filepath.Clean(os.TempDir())+string(filepath.Separator)+"go-build") {
-		return "semcon"
-	}
-	return path
+	return lo.Ternary(err != nil || strings.HasPrefix(path, filepath.Join(os.TempDir(), "go-build")), "semcon", path)
 }
 
 // clusterJob is a study as a job of a cluster: an array of Slurm or an Indexed Job of Kubernetes, with one task a cell. The cluster schedules. The tasks share

@@ -85,10 +85,7 @@ func (m AttentionMaps) chosen(all []evaluation.Attention, heads int) (places []i
 
 // partOf says how much of a number is shown: "the first 3 of 6", or "all 6".
 func partOf(part, all int) string {
-	if part == all {
-		return fmt.Sprintf("all %d", all)
-	}
-	return fmt.Sprintf("the first %d of %d", part, all)
+	return lo.Ternary(part == all, fmt.Sprintf("all %d", all), fmt.Sprintf("the first %d of %d", part, all))
 }
 
 // shortened is a file's name without folders that fits above a picture.

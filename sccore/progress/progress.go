@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/samber/lo"
 	"golang.org/x/term"
 )
 
@@ -111,26 +112,15 @@ func (s *State) Tick(now time.Time) { s.now = now }
 
 // Fraction returns the finished part, from 0 to 1, or 0 if the total is unknown.
 func (s *State) Fraction() float64 {
-	if s.Total <= 0 {
-		return 0
-	}
-	return min(1, max(0, float64(s.Done)/float64(s.Total)))
+	return lo.Ternary(s.Total <= 0, 0, min(1, max(0, float64(s.Done)/float64(max(s.Total, 1)))))
 }
 
 // Rate returns the recent steps per second, without compilation. It is 0 if unknown, as in the first steps, in a burst and when a phase has begun.
-func (s *State) Rate() float64 {
-	if s.pace.interrupted {
-		return 0
-	}
-	return s.pace.rate()
-}
+func (s *State) Rate() float64 { return lo.Ternary(s.pace.interrupted, 0, s.pace.rate()) }
 
 // Left returns the time that the remaining steps take at the present rate, including the time between steps. It is 0 if unknown.
 func (s *State) Left() time.Duration {
-	if s.Total <= s.Done {
-		return 0
-	}
-	return time.Duration(float64(s.Total-s.Done) * s.pace.perStep() * float64(time.Second))
+	return time.Duration(float64(max(s.Total-s.Done, 0)) * s.pace.perStep() * float64(time.Second))
 }
 
 // Summary returns the state as text, without the title: "40/100  40%  training  12.3/s  3.3s, 4.9s left  loss 0.31".
@@ -202,8 +192,8 @@ type pace struct {
 	interrupted bool // A phase has begun since the last step.
 	compiled    bool // One of these phases was compilation.
 
-	steps   int           // Steps that the clock has measured.
-	between time.Duration // Time between these steps, without compilation.
+	steps int           // Steps that the clock has measured.
+	spent time.Duration // On these steps and between them, without compilation.
 }
 
 // sample is the number of steps done at a time of the clock.
@@ -224,11 +214,10 @@ func (p *pace) advance(done, steps int, now time.Time) {
 	case p.interrupted:
 		p.shift(steps)
 		if !p.compiled {
-			p.between += interval
+			p.spent += interval
 		}
 	default:
-		p.clock += interval
-		p.steps += steps
+		p.clock, p.spent, p.steps = p.clock+interval, p.spent+interval, p.steps+steps
 		p.add(done)
 	}
 	p.interrupted, p.compiled = false, false
@@ -265,17 +254,13 @@ func (p *pace) rate() float64 {
 	return float64(steps) / span.Seconds()
 }
 
-// perStep returns the seconds per step, including the time between steps, or 0 if they are unknown. After some time it is the mean over all measured steps, and
-// not over the window: the cells of an experiment take turns, and their steps may be of unlike length.
+// perStep returns the seconds per step, including the time between steps, or 0 if they are unknown. It is the mean over all measured steps, and not over the window:
+// the cells of an experiment take turns, and their steps may be of unlike length.
 func (p *pace) perStep() float64 {
-	rate := p.rate()
-	if rate == 0 {
+	if p.rate() == 0 {
 		return 0
 	}
-	if p.clock > 2*paceWindow {
-		return (p.clock + p.between).Seconds() / float64(p.steps)
-	}
-	return 1/rate + p.between.Seconds()/float64(p.steps)
+	return p.spent.Seconds() / float64(p.steps)
 }
 
 // How often a bar draws: on a terminal, where it overwrites itself, and into a log, where each line stays.

@@ -124,12 +124,7 @@ func (f Chart) sheet() (sheet, error) {
 			p.Y.Label.Text = ""
 		}
 		if f.Shared {
-			for _, entry := range p.legend {
-				if !slices.ContainsFunc(c.legend, func(e legendEntry) bool { return e.name == entry.name }) {
-					c.legend = append(c.legend, entry)
-				}
-			}
-			p.legend = nil
+			c.legend, p.legend = lo.UniqBy(append(c.legend, p.legend...), func(e legendEntry) string { return e.name }), nil
 		}
 		c.panels = append(c.panels, p)
 		name := lo.Ternary(f.Title != "", curves.Title, curves.Y)

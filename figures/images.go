@@ -130,11 +130,9 @@ func ComparedSegmentations(title string, names []string, models [][]Segmented, c
 			draw(2+i, p, p.Predicted)
 		}
 	}
-	for class, name := range classes {
-		if occurs[uint8(class)] {
-			sheet.Legend = append(sheet.Legend, ColourName{Colour: models[0][0].colour(uint8(class)), Name: name})
-		}
-	}
+	sheet.Legend = lo.FilterMap(classes, func(name string, class int) (ColourName, bool) {
+		return ColourName{models[0][0].colour(uint8(class)), name}, occurs[uint8(class)]
+	})
 	if occurs[datasets.Ignore] {
 		sheet.Legend = append(sheet.Legend, ColourName{Colour: ClassColour(datasets.Ignore), Name: "ignored"})
 	}
@@ -172,11 +170,8 @@ func Paled(picture image.Image) image.Image {
 
 // HeatImage paints values, row by row with this many columns, as squares of an image in pixels: the lowest dark, the highest pale, NaN grey.
 func HeatImage(values []float64, columns, height, width int) image.Image {
-	finite := slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return !isFinite(v) })
-	if len(finite) == 0 {
-		finite = []float64{0}
-	}
-	return heat(values, slices.Min(finite), slices.Max(finite), columns, height, width)
+	finite := lo.Filter(values, func(v float64, _ int) bool { return isFinite(v) })
+	return heat(values, lo.Min(finite), lo.Max(finite), columns, height, width) // 0 without any.
 }
 
 // CosineImage is [HeatImage] of cosines, on one scale in all pictures: 0 and less are dark, 1 is pale. [CosineLegend] names the colours.

@@ -187,10 +187,7 @@ func together(parts []Verdict) Verdict {
 			return decides
 		}
 	}
-	if slices.Contains(parts, Open) || slices.Contains(parts, NoRuns) {
-		return Open
-	}
-	return HoldsAlone
+	return lo.Ternary(lo.Some(parts, []Verdict{Open, NoRuns}), Open, HoldsAlone)
 }
 
 // Claims lists the claims in order, with one entry per part.

@@ -121,13 +121,7 @@ func (s Scoreboard) Format(format string) (string, error) {
 
 // Verdicts returns the verdict on each claim on one kind of data.
 func (s Scoreboard) Verdicts(kind DataKind) map[string]Verdict {
-	verdicts := map[string]Verdict{}
-	for _, row := range s.of(kind) {
-		if !row.Part {
-			verdicts[row.Claim.ID] = row.Verdict
-		}
-	}
-	return verdicts
+	return lo.FilterSliceToMap(s.of(kind), func(row ScoreboardRow) (string, Verdict, bool) { return row.Claim.ID, row.Verdict, !row.Part })
 }
 
 // caption sums up, says how to read the columns, and names what is behind our numbers, in one sentence each.

@@ -102,11 +102,8 @@ func (t Table) LinkedHTML(link func(record string) string) string {
 		lines := c.stacked(look)
 		if c.measured() {
 			mean := &lines[0][0]
-			for _, record := range c.Records {
-				if target := link(record); target != "" && !slices.Contains(mean.Links, target) && len(mean.Links) < mostLinks {
-					mean.Links = append(mean.Links, target)
-				}
-			}
+			targets := lo.Uniq(lo.Compact(lo.Map(c.Records, func(record string, _ int) string { return link(record) })))
+			mean.Links = lo.Slice(targets, 0, mostLinks)
 		}
 		return lines
 	}).HTML()

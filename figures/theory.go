@@ -16,25 +16,15 @@ var boundNames = []string{"printed", "repaired"}
 // bothBounds are the printed theorem's bound and the repaired one, NaN where the margin is not positive or the printed theorem does not apply. Features are assumed
 // isotropic, ω = r⁴/d, as the printed theorem presumes.
 func bothBounds(s theory.Setting, tails theory.Tails) []float64 {
-	bounds := []float64{math.NaN(), math.NaN()}
-	for i, b := range []theory.Bound{s.Printed(tails).Bound, s.Repaired(tails, math.Pow(s.Radius, 4)/float64(s.Dim)).Bound} {
-		if b.Domain && b.Margin > 0 {
-			bounds[i] = b.Value
-		}
-	}
-	return bounds
+	bounds := []theory.Bound{s.Printed(tails).Bound, s.Repaired(tails, math.Pow(s.Radius, 4)/float64(s.Dim)).Bound}
+	return lo.Map(bounds, func(b theory.Bound, _ int) float64 { return lo.Ternary(b.Domain && b.Margin > 0, b.Value, math.NaN()) })
 }
 
 // BoundCurves draws both bounds against anything that the setting and the tails depend on, with a line at 1, above which a bound says nothing.
 func BoundCurves(label string, xs []float64, at func(x float64) (theory.Setting, theory.Tails)) Curves {
 	f := CurvesOf(label, "bound on the error rate", append(slices.Clone(boundNames), "says nothing above"), xs, func(x float64) []float64 {
-		bounds := bothBounds(at(x))
-		for i, bound := range bounds {
-			if bound <= 0 { // The axis is logarithmic.
-				bounds[i] = math.NaN()
-			}
-		}
-		return append(bounds, 1)
+		positive := func(bound float64, _ int) float64 { return lo.Ternary(bound > 0, bound, math.NaN()) } // The axis is logarithmic.
+		return append(lo.Map(bothBounds(at(x)), positive), 1)
 	})
 	f.LogY = true
 	return f
@@ -101,9 +91,7 @@ func (r BoundRow) values() []float64 {
 // HTML is [Grid.HTML] of the table. A printed bound below the true error is red, since it refutes the theorem; one outside its conditions is in brackets.
 func (t BoundTable) HTML() string {
 	g := Grid{Columns: []Column{{Title: "features", Align: "left"}}, Sections: make([]Section, 1)}
-	for _, column := range boundColumns {
-		g.Columns = append(g.Columns, Column{Title: column, Align: "right"})
-	}
+	g.Columns = append(g.Columns, lo.Map(boundColumns, func(name string, _ int) Column { return Column{Title: name, Align: "right"} })...)
 	for _, row := range t {
 		cells := Plain(row.Name)
 		for i, value := range row.values() {

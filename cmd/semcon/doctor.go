@@ -150,14 +150,10 @@ func checkData(folder string) []finding {
 	if err := ended(func() { requireFolder("data", folder) }); err != nil {
 		return []finding{{stateBroken, "data", err.Error()}}
 	}
-	var findings []finding
-	for _, split := range datasets.Available(folder) {
-		f := finding{splitState(split), split.Name + " " + string(split.Split), split.String()}
-		if split.Missing() && split.Fetchable {
-			f.Detail = fmt.Sprintf("not in %s: semcon data fetch %s --data %s", folder, split.Key, quote(folder))
-		}
-		findings = append(findings, f)
-	}
+	findings := lo.Map(datasets.Available(folder), func(split datasets.Status, _ int) finding {
+		fetch := fmt.Sprintf("not in %s: semcon data fetch %s --data %s", folder, split.Key, quote(folder))
+		return finding{splitState(split), split.Name + " " + string(split.Split), lo.Ternary(split.Missing() && split.Fetchable, fetch, split.String())}
+	})
 	if ext, ok := datasets.FindClassFolders(folder); ok {
 		findings = append(findings, finding{stateOK, "images", describeClassFolders(folder, ext)})
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/internal/plural"
@@ -330,9 +331,7 @@ func openStandardised(path string) (list imageList) {
 		"%s: want a float32 tensor \"images\", [count, height, width, 3]", path)
 	values := tensors.MustCopyFlatData[float32](images)
 	height, width := images.Shape().Dim(1), images.Shape().Dim(2)
-	for i := range images.Shape().Dim(0) {
-		list.names = append(list.names, strconv.Itoa(i))
-	}
+	list.names = lo.Times(images.Shape().Dim(0), strconv.Itoa)
 	list.read = func(i int) (evaluation.Image, error) {
 		one := height * width * 3
 		return evaluation.Image{Name: fmt.Sprintf("%d of %s", i, path), Height: height, Width: width, Pixels: values[i*one : (i+1)*one]}, nil

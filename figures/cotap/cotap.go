@@ -181,12 +181,7 @@ func summed(p, q []float64) (series figures.Series, err error) {
 
 // pulls are the means of the gradient against the place in the student's ranking.
 func pulls(p, q, gradient []float64) []figures.Series {
-	order := make([]int, len(p))
-	size := 0.0
-	for i := range order {
-		order[i] = i
-		size += math.Abs(gradient[i]) / float64(len(p))
-	}
+	order, size := lo.Range(len(p)), lo.SumBy(gradient, math.Abs)/float64(len(p))
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[b], p[a]) })
 	sorted := slices.Sorted(slices.Values(q))
 	var groups []figures.Series

@@ -163,9 +163,8 @@ func assignmentColours(assignments []float32, outputs int) (pixels []float32) {
 		}
 		strength := float32(1 - 0.8*entropy/math.Log(float64(max(outputs, 2))))
 		colour := figures.ClassColour(uint8(1 + best%20))
-		for _, level := range []uint8{colour.R, colour.G, colour.B} {
-			pixels = append(pixels, min(max(1-strength*(1-float32(level)/255), 0), 1))
-		}
+		paled := func(level uint8, _ int) float32 { return min(max(1-strength*(1-float32(level)/255), 0), 1) }
+		pixels = append(pixels, lo.Map([]uint8{colour.R, colour.G, colour.B}, paled)...)
 	}
 	return pixels
 }

@@ -163,14 +163,10 @@ func (w *Viewer) Correspondences(encoders ...NamedEncoder) (_ figures.ImageGrid,
 	}
 	if names := w.names(); names != nil {
 		sheet.Title, sheet.ColumnLabels[1] = "How alike patches of the next image are to the marked patch", "next image"
-		for i := range len(names) - 1 {
-			sheet.RowLabels = append(sheet.RowLabels, names[i]+",\nthen "+names[i+1])
-		}
+		sheet.RowLabels = lo.Times(len(names)-1, func(i int) string { return names[i] + ",\nthen " + names[i+1] })
 	}
 	scale := w.enlargement()
-	for i := range len(w.shown) - 1 {
-		sheet.Images = append(sheet.Images, []image.Image{nil, figures.DrawBoxes(w.shown[i+1], scale)})
-	}
+	sheet.Images = lo.Times(len(w.shown)-1, func(i int) []image.Image { return []image.Image{nil, figures.DrawBoxes(w.shown[i+1], scale)} })
 	for _, e := range encoders {
 		s := try.E1(w.encode(e.File))
 		sheet.ColumnLabels = append(sheet.ColumnLabels, e.Name)
@@ -228,13 +224,12 @@ func (w *Viewer) Points(encoder NamedEncoder, points ...Point) (_ figures.ImageG
 		row := []image.Image{figures.DrawBoxes(figures.Paled(w.shown[0]), scale, s.patchBox(place, leastFrame))}
 		for i, shown := range w.shown {
 			cosines := s.alike(s.scene(0)[place], i)
-			best := -1
-			for p := range cosines {
-				if own := i == 0 && p == place; !own && (best < 0 || cosines[p] > cosines[best]) {
-					best = p
-				}
+			others := slices.Clone(cosines)
+			if i == 0 {
+				others[place] = -2 // It is most like itself.
 			}
-			row = append(row, w.heat(s, cosines, i), figures.DrawBoxes(figures.Paled(shown), scale, figures.Box{}, s.patchBox(max(best, 0), leastFrame)))
+			best := slices.Index(others, slices.Max(others))
+			row = append(row, w.heat(s, cosines, i), figures.DrawBoxes(figures.Paled(shown), scale, figures.Box{}, s.patchBox(best, leastFrame)))
 		}
 		sheet.RowLabels = append(sheet.RowLabels, fmt.Sprintf("%g, %g", at.X, at.Y))
 		sheet.Images = append(sheet.Images, row)

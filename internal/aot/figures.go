@@ -70,13 +70,10 @@ func (f *figures) read(text string, step steps.Step) error {
 	}
 	_, aliases, _ := strings.Cut(m.header, "input_output_alias={")
 	aliases, _, _ = strings.Cut(aliases, "entry_computation_layout")
-	arguments := map[string]float64{}
-	for _, in := range m.computations[m.entry] {
-		if in.op == "parameter" {
-			number, _, _ := strings.Cut(in.rest, ")")
-			arguments[number] = bytesOf(in.shape)
-		}
-	}
+	arguments := lo.FilterSliceToMap(m.computations[m.entry], func(in instruction) (string, float64, bool) {
+		number, _, _ := strings.Cut(in.rest, ")")
+		return number, bytesOf(in.shape), in.op == "parameter"
+	})
 	for _, found := range aliased.FindAllStringSubmatch(aliases, -1) {
 		f.DonatedGB += arguments[found[1]] / 1e9
 	}
@@ -142,12 +139,10 @@ func (r roofline) walk(computation string, times int) {
 
 // reads are the bytes that a fusion reads of its parameters: of one that is only sliced or gathered from, what is taken.
 func (r roofline) reads(computation string) (sum float64) {
-	parameters, used := map[string]float64{}, map[string]float64{}
-	for _, in := range r.computations[computation] {
-		if in.op == "parameter" {
-			parameters[in.name] = bytesOf(in.shape)
-		}
-	}
+	parameters := lo.FilterSliceToMap(r.computations[computation], func(in instruction) (string, float64, bool) {
+		return in.name, bytesOf(in.shape), in.op == "parameter"
+	})
+	used := map[string]float64{}
 	for _, in := range r.computations[computation] {
 		for _, operand := range in.operands {
 			whole, ok := parameters[operand]

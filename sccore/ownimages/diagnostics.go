@@ -105,12 +105,8 @@ func (v verdict) improved(curve []Point) bool {
 func (v verdict) damagedBefore(curve []Point, damage string) (step int, found bool) {
 	points := measured(curve)
 	kind, _, _ := strings.Cut(damage, ":")
-	for _, p := range points[:len(points)-1] {
-		if before, _, _ := strings.Cut(v.damage(curve, p), ":"); before == kind {
-			return p.Step, true
-		}
-	}
-	return 0, false
+	p, found := lo.Find(points[:len(points)-1], func(p Point) bool { before, _, _ := strings.Cut(v.damage(curve, p), ":"); return before == kind })
+	return p.Step, found
 }
 
 // rule says what makes an encoder of the run the best, in two words and in a sentence.

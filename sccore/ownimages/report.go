@@ -6,9 +6,7 @@ import (
 	_ "embed"
 	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"os"
@@ -209,11 +207,8 @@ func (r *run) report() (err error) {
 		"HasBest": ok, "BestStep": best.Step, "BestBy": bestBy, "Rule": rule, "Curves": curves,
 		"SkippedCount": len(skipped), "Skipped": skipped[:shown], "MoreSkipped": len(skipped) - shown,
 	}
-	for _, point := range points[1:] {
-		if damage := v.damage(curve, point); damage != "" {
-			content["Damage"], content["DamageStep"] = damage, point.Step
-			break
-		}
+	if damaged, found := lo.Find(points[1:], func(p Point) bool { return v.damage(curve, p) != "" }); found {
+		content["Damage"], content["DamageStep"] = v.damage(curve, damaged), damaged.Step
 	}
 	if bound := r.entropyBound(); last.PatchEntropy > 0.99*bound {
 		content["NoInformation"] = fmt.Sprintf("%.3f of at most %.3f", last.PatchEntropy, bound)
@@ -301,25 +296,23 @@ func Records(out string) (records []study.Record, err error) {
 	return records, nil
 }
 
-// ReadMetrics reads the points of a run's metrics by column; what was not measured is empty. The error names the file.
+// ReadMetrics reads the points of a run's metrics by column; what was not measured is empty. The last line of a copy may be cut off, and is left out. The error
+// names the file.
 func ReadMetrics(file string) (points []map[string]string, err error) {
-	defer try.Handle(&err)
-	f := try.E1(os.Open(file))
-	defer f.Close()
-	table := csv.NewReader(f)
-	columns, err := table.Read()
-	for err == nil {
-		var row []string
-		if row, err = table.Read(); err == nil {
-			point := map[string]string{}
-			for place, column := range columns {
-				point[column] = row[place]
-			}
-			points = append(points, point)
-		}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
 	}
-	if !errors.Is(err, io.EOF) {
-		return points, fmt.Errorf("%s: %w", file, err)
+	table := csv.NewReader(bytes.NewReader(content))
+	table.FieldsPerRecord = -1
+	rows, err := table.ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	for _, row := range rows[min(1, len(rows)):] {
+		if len(row) == len(rows[0]) {
+			points = append(points, lo.SliceToMapI(row, func(text string, i int) (column, value string) { return rows[0][i], text }))
+		}
 	}
 	return points, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/sccore"
@@ -120,12 +121,8 @@ func Train(ctx context.Context, b compute.Backend, o Options) (err error) {
 
 // Finished reports whether the run in a folder is done, so that [Train] has nothing left to do.
 func Finished(out string) bool {
-	for _, name := range []string{filepath.Join(checkpoints, recipe.FinalFile), ReportFile, weights.CardPath(EncoderFile)} { // The card is the last file of a run.
-		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
-			return false
-		}
-	}
-	return true
+	last := []string{filepath.Join(checkpoints, recipe.FinalFile), ReportFile, weights.CardPath(EncoderFile)} // The card is the last file of a run.
+	return lo.EveryBy(last, func(name string) bool { _, err := os.Stat(filepath.Join(out, name)); return err == nil })
 }
 
 func (r *run) path(name string) string { return filepath.Join(r.Out, name) }

@@ -244,11 +244,9 @@ type seed struct {
 func behindOf(experiment string, records []study.Record, link string) behind {
 	known := facts(records)
 	b := behind{File: link, Data: known[factData], Protocols: known[factProtocol], anchors: map[string]string{}}
-	for _, name := range slices.Sorted(maps.Keys(known)) {
-		if !strings.HasPrefix(name, "(") {
-			b.Settings = append(b.Settings, name+"="+strings.Join(known[name], " | "))
-		}
-	}
+	b.Settings = lo.FilterMap(slices.Sorted(maps.Keys(known)), func(name string, _ int) (string, bool) {
+		return name + "=" + strings.Join(known[name], " | "), !strings.HasPrefix(name, "(")
+	})
 	for _, same := range lo.PartitionBy(records, func(r study.Record) [3]string { return [3]string{r.Row, r.Column, r.ConfigHash} }) {
 		r := same[0]
 		g := group{Anchor: fmt.Sprintf("%s-%d", experiment, r.Line), Row: r.Row, Column: r.Column, Cell: withoutSeed(r), Hash: r.ConfigHash}

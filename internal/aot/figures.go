@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -191,26 +192,17 @@ func (r roofline) ofPairs(in instruction, shapes map[string]string) bool {
 	})
 }
 
-// table prints figures side by side.
+// table prints figures side by side, under their names in JSON.
 func table(out io.Writer, all []figures) {
-	row := func(what, format string, value func(f figures) any) {
-		fmt.Fprintf(out, "%-36s", what)
-		for _, f := range all {
-			fmt.Fprintf(out, "%18s", fmt.Sprintf(format, value(f)))
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[figures]()) {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
+			fmt.Fprintf(out, "%-24s", strings.ReplaceAll(name, "_", " "))
+			for _, f := range all {
+				fmt.Fprintf(out, lo.Ternary(field.Type.Kind() == reflect.Float64, "%18.4g", "%18v"), reflect.ValueOf(f).FieldByIndex(field.Index))
+			}
+			fmt.Fprintln(out)
 		}
-		fmt.Fprintln(out)
 	}
-	row("", "%s", func(f figures) any { return f.Name })
-	row("memory, GB", "%.1f", func(f figures) any { return f.MemoryGB })
-	row("of it donated, GB", "%.2f", func(f figures) any { return f.DonatedGB })
-	row("moved, GB", "%.0f", func(f figures) any { return f.MovedGB })
-	row("products, TFLOP", "%.1f", func(f figures) any { return f.TFLOP })
-	row("of it in float32, %", "%.1f", func(f figures) any { return 100 * f.Float32 })
-	row("roof, ms", "%.1f", func(f figures) any { return f.RoofMS })
-	row("CoTAP's part of it, ms", "%.1f", func(f figures) any { return f.CoTAPMS })
-	row("images/s at most", "%.0f", func(f figures) any { return f.Images })
-	row("launches", "%d", func(f figures) any { return f.Launches })
-	row("scatters that add in any order", "%d", func(f figures) any { return f.Racing })
 }
 
 // mover is a group of launches of one kind on arrays of the same shapes.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -64,72 +65,60 @@ type Trainer interface {
 
 // Of returns the step with a name. The error names a setting, or says which data are missing. In the full profile of fine-tuning, drawn images count as images
 // of ADE20k and COCO.
-func Of(name string, o Options) (Step, error) {
+func Of(name string, o Options) (_ Step, err error) {
+	defer try.Handle(&err)
 	architecture, scenes, objects, classes, categories := "vit-tiny", encoders.Synthetic, encoders.Synthetic, 0, 0 // As experiments have it.
 	if o.Profile == study.Full {
 		architecture, scenes, objects, classes, categories = "vit-s16", "ade20k", "coco", 150, 80
 	}
-	vit, err := encoder.ViTByName(architecture)
-	if err != nil {
-		return Step{}, err
-	}
+	vit := try.E1(encoder.ViTByName(architecture))
 	switch name {
 	case Pretrain:
 		return pretraining(o)
 	case Detection:
 		images := synthetic.Scenes(drawn, 64, 1).Instances()
-		c, err := detection.Training(o.Profile, objects, vit, max(categories, len(images.Truth.Categories)), o.Set...)
-		return fineTuning(c.Training, c.Detector.ViT, c.FLOPs, err, func(b compute.Backend) (Trainer, error) {
-			t, err := finetune.NewDetectionTrainer(b, c)
-			if err == nil {
-				t.Images = images.Annotated()
-			}
-			return t, err
-		})
+		c := try.E1(detection.Training(o.Profile, objects, vit, max(categories, len(images.Truth.Categories)), o.Set...))
+		return fineTuning(c.Training, c.Detector.ViT, c.FLOPs(), func(b compute.Backend) (_ Trainer, err error) {
+			defer try.Handle(&err)
+			t := try.E1(finetune.NewDetectionTrainer(b, c))
+			t.Images = images.Annotated()
+			return t, nil
+		}), nil
 	case finetune.UPerNet, finetune.FPN:
 		images := synthetic.Scenes(drawn, 64, 1).Segmentation()
-		c, err := finetuning.Training(o.Profile, scenes, name, vit, max(classes, len(images.Classes)), o.Set...)
-		return fineTuning(c.Training, c.Segmenter.ViT, c.FLOPs, err, func(b compute.Backend) (Trainer, error) {
-			t, err := finetune.NewSegmentationTrainer(b, c)
-			if err == nil {
-				t.Images = images
-			}
-			return t, err
-		})
+		c := try.E1(finetuning.Training(o.Profile, scenes, name, vit, max(classes, len(images.Classes)), o.Set...))
+		return fineTuning(c.Training, c.Segmenter.ViT, c.FLOPs(), func(b compute.Backend) (_ Trainer, err error) {
+			defer try.Handle(&err)
+			t := try.E1(finetune.NewSegmentationTrainer(b, c))
+			t.Images = images
+			return t, nil
+		}), nil
 	}
 	return Step{}, fmt.Errorf("--step %s: not one of %s", name, strings.Join(Names, ", "))
 }
 
-// fineTuning is a step whose configuration is right unless err says otherwise. forward is the FLOP of an image.
-func fineTuning(c finetune.Training, vit encoder.ViT, forward func() float64, err error, compile func(compute.Backend) (Trainer, error)) (Step, error) {
-	if err != nil {
-		return Step{}, err
-	}
-	return Step{
-		Images: c.Batch / c.Parts, Batch: c.Batch, BF16: vit.ComputeDType.IsHalfPrecision(), FLOPs: 3 * float64(c.Steps*c.Batch) * forward(), New: compile,
-	}, nil
+// fineTuning is a step of a configuration. forward is the FLOP of an image.
+func fineTuning(c finetune.Training, vit encoder.ViT, forward float64, compile func(compute.Backend) (Trainer, error)) Step {
+	return Step{Images: c.Batch / c.Parts, Batch: c.Batch, BF16: vit.ComputeDType.IsHalfPrecision(), FLOPs: 3 * float64(c.Steps*c.Batch) * forward, New: compile}
 }
 
 // drawn is the number of drawn images.
 const drawn = 16
 
 // pretraining is the step of the method. In the full profile drawn images have no labels, as photographs.
-func pretraining(o Options) (Step, error) {
+func pretraining(o Options) (_ Step, err error) {
+	defer try.Handle(&err)
 	c := recipe.ProfileConfig(o.Profile, o.Data != "" || o.Profile == study.Full)
 	s := &c.Second
-	if err := settings.Apply(s, o.Set...); err != nil {
-		return Step{}, err
-	}
-	if err := settings.Check(*s); err != nil {
-		return Step{}, err
-	}
+	try.E(settings.Apply(s, o.Set...))
+	try.E(settings.Check(*s))
 	c.Recall, c.Shares, c.Images = recipe.Recall{}, 1, drawn
-	data, err := recipe.Open(study.Options{Profile: o.Profile, Data: o.Data}, c, 0)
-	if err == nil && o.Data == "" && o.Folder != "" {
-		err = readFiles(&data.Train, data.Objects[0].Images, o.Folder)
-	}
-	if err != nil {
-		return Step{}, err
+	data := try.E1(recipe.Open(study.Options{Profile: o.Profile, Data: o.Data}, c, 0))
+	if o.Data == "" && o.Folder != "" { // Files that are decoded once, as "semcon run --cache" does it.
+		folder := filepath.Join(o.Folder, "images")
+		try.E(synthetic.WriteFolder(folder, data.Objects[0].Images))
+		files := try.E1(datasets.OpenImageFolder(folder)).Cached(try.E1(datasets.OpenCache(filepath.Join(o.Folder, "cache"), nil)))
+		data.Train.Objects, data.Train.Scenes = files, files
 	}
 	if o.Profile == study.Full {
 		data.Train.Labels = nil
@@ -140,24 +129,6 @@ func pretraining(o Options) (Step, error) {
 		Images: launch, Batch: s.Batch, BF16: s.BF16, Pairs: launch * places * places * places * places, FLOPs: recipe.Stage{Config: *s}.FLOPs(),
 		New: func(b compute.Backend) (Trainer, error) { return sccore.NewTrainer(b, data.Train, *s) },
 	}, nil
-}
-
-// readFiles writes images into a folder, and trains on these files. They are decoded once, as "semcon run --cache" does it.
-func readFiles(train *sccore.Data, images *datasets.Images, folder string) error {
-	if err := synthetic.WriteFolder(filepath.Join(folder, "images"), images); err != nil {
-		return err
-	}
-	files, err := datasets.OpenImageFolder(filepath.Join(folder, "images"))
-	if err != nil {
-		return err
-	}
-	cache, err := datasets.OpenCache(filepath.Join(folder, "cache"), nil)
-	if err != nil {
-		return err
-	}
-	files = files.Cached(cache)
-	train.Objects, train.Scenes = files, files
-	return nil
 }
 
 // FiguresFile has what internal/aot says of steps, in a checkout.

@@ -36,13 +36,13 @@ type Selection struct {
 // folder out, or the path of an experiment's folder, and behind it a pattern of cells as --only takes it: "ablation/line2", "other/out/pretrain". The first part of cells' names, the dataset, may be left out where one dataset has such cells. "@" and the
 // first digits of a configuration's hash at the end choose among runs of a cell with several settings.
 func Select(out, name string, profile study.Profile) (_ Selection, err error) {
-	defer try.Handle(&err)
+	defer try.HandleF(&err, func() { err = fmt.Errorf("run %s: %w", name, err) })
 	located, hash, _ := strings.Cut(name, "@")
 	for _, folder := range []string{name, filepath.Join(out, name)} {
 		if records, err := ownimages.Records(folder); err == nil {
 			return Selection{name, folder, records}, nil
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return Selection{}, fmt.Errorf("run %s: %w", name, err)
+			try.E(err)
 		}
 	}
 	folder, pattern := try.E2(locate(out, located))
@@ -50,10 +50,7 @@ func Select(out, name string, profile study.Profile) (_ Selection, err error) {
 	records := try.E1(study.Records(folder))
 	records = slices.DeleteFunc(records, func(r study.Record) bool { return r.Profile != profile })
 	cells := lo.Uniq(lo.Map(records, func(r study.Record, _ int) string { return r.Cell }))
-	matching, err := matchingCells(cmp.Or(strings.Trim(pattern, "/"), "*"), cells)
-	if err != nil {
-		return s, fmt.Errorf("run %s: %w", name, err)
-	}
+	matching := try.E1(matchingCells(cmp.Or(strings.Trim(pattern, "/"), "*"), cells))
 	s.Records = lo.Filter(records, func(r study.Record, _ int) bool {
 		return slices.Contains(matching, r.Cell) && strings.HasPrefix(r.ConfigHash, hash)
 	})
@@ -83,7 +80,7 @@ func locate(out, name string) (folder, pattern string, err error) {
 			}
 		}
 	}
-	return "", "", fmt.Errorf("run %s: no records in %s, and %[1]s is no path of an experiment's folder", name, filepath.Join(out, parts[0]))
+	return "", "", fmt.Errorf("no records in %s, and %s is no path of an experiment's folder", filepath.Join(out, parts[0]), name)
 }
 
 // matchingCells lists the cells that match a pattern. If none does, it lists the cells of one dataset that match it without their first part. Parts that are

@@ -60,7 +60,7 @@ func (f Embedding) sheet() (sheet, error) {
 	occurring := slices.Compact(slices.Sorted(slices.Values(f.Class)))
 	glyph := func(class int) draw.GlyphStyle {
 		i, _ := slices.BinarySearch(occurring, class)
-		return draw.GlyphStyle{Color: look(i).colour(), Radius: vg.Points(2.6), Shape: marker{shape(i+i/len(palette)) % shapes, false}}
+		return draw.GlyphStyle{Color: look(i).colour(), Radius: vg.Points(2.6), Shape: glyphs[(i+i/len(palette))%len(glyphs)]}
 	}
 	legend := lo.Map(occurring, func(class, _ int) legendEntry { return legendEntry{name: f.Classes[class], glyph: glyph(class)} })
 	return sheet{width, embeddingHeight * pixel, records, func(c draw.Canvas) {

@@ -38,7 +38,7 @@ func (f HeatmapRow) sheet() (sheet, error) {
 	c := chart{height: 400, scale: &f[0], records: [][]string{{"map", "x", "y", "value"}}}
 	for i, name := range []string{f[0].Above, f[0].Missing} {
 		if name != "" {
-			patch := draw.GlyphStyle{Color: []color.Color{aboveColour, missingColour}[i], Radius: vg.Points(4.5), Shape: marker{square, false}}
+			patch := draw.GlyphStyle{Color: []color.Color{aboveColour, missingColour}[i], Radius: vg.Points(4.5), Shape: draw.BoxGlyph{}}
 			c.legend = append(c.legend, legendEntry{name: name, glyph: patch})
 		}
 	}

@@ -197,7 +197,7 @@ func (f Matches) sheet() (sheet, error) {
 				c.StrokeLine2(draw.LineStyle{Color: color.White, Width: vg.Points(2.6)}, from.X, from.Y, to.X, to.Y) // Seen on any picture.
 				c.StrokeLine2(style, from.X, from.Y, to.X, to.Y)
 				for _, end := range []vg.Point{from, to} {
-					c.DrawGlyphNoClip(draw.GlyphStyle{Color: style.Color, Radius: vg.Points(2), Shape: marker{circle, false}}, end)
+					c.DrawGlyphNoClip(draw.GlyphStyle{Color: style.Color, Radius: vg.Points(2), Shape: draw.CircleGlyph{}}, end)
 				}
 			}
 		}

@@ -2,7 +2,6 @@ package figures
 
 import (
 	"image/color"
-	"math"
 
 	"github.com/samber/lo"
 	xfont "golang.org/x/image/font"
@@ -44,67 +43,44 @@ func (l look) line(width float64) draw.LineStyle {
 }
 
 // marker is hollow for the paper's numbers.
-func (l look) marker(hollow bool) draw.GlyphStyle {
-	return draw.GlyphStyle{Color: l.colour(), Radius: vg.Points(3.6), Shape: marker{shape(l) % shapes, hollow}}
+func (l look) marker(isHollow bool) draw.GlyphStyle {
+	glyph := glyphs[int(l)%len(glyphs)]
+	return draw.GlyphStyle{Color: l.colour(), Radius: vg.Points(3.6), Shape: lo.Ternary[draw.GlyphDrawer](isHollow, hollow{glyph}, glyph)}
 }
 
 // seedDot is the faint dot of a single seed, at a third of the colour's strength.
 func seedDot(ink color.Color) draw.GlyphStyle {
 	r, g, b, _ := ink.RGBA()
-	return draw.GlyphStyle{Color: color.NRGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 0x60}, Radius: vg.Points(2.2), Shape: marker{circle, false}}
+	return draw.GlyphStyle{Color: color.NRGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 0x60}, Radius: vg.Points(2.2), Shape: draw.CircleGlyph{}}
 }
 
-// shape is the outline of a marker.
-type shape int
+// glyphs are the shapes of markers.
+var glyphs = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, diamond{}}
 
-const (
-	circle shape = iota
-	square
-	triangle
-	diamond
-	shapes
-)
-
-// marker is a shape, filled or hollow.
-type marker struct {
-	shape  shape
-	hollow bool
-}
+// hollow is a glyph with a white one inside.
+type hollow struct{ draw.GlyphDrawer }
 
 // DrawGlyph implements draw.GlyphDrawer.
-func (m marker) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
+func (h hollow) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
+	h.GlyphDrawer.DrawGlyph(c, style, at)
+	c.SetColor(color.White)
+	style.Radius *= 0.6
+	h.GlyphDrawer.DrawGlyph(c, style, at)
+}
+
+// diamond is a square on a corner.
+type diamond struct{}
+
+// DrawGlyph implements draw.GlyphDrawer.
+func (diamond) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
 	var path vg.Path
-	if m.shape == circle {
-		path.Move(vg.Point{X: at.X + style.Radius, Y: at.Y})
-		path.Arc(at, style.Radius, 0, 2*math.Pi)
-	} else {
-		corners, first, radius := 4, math.Pi/4, style.Radius*1.25 // As much ink as the circle.
-		switch m.shape {
-		case triangle:
-			corners, first, radius = 3, math.Pi/2, style.Radius*1.35
-		case diamond:
-			first = math.Pi / 2
-		}
-		for i := range corners {
-			sin, cos := math.Sincos(first + 2*math.Pi*float64(i)/float64(corners))
-			corner := vg.Point{X: at.X + radius*vg.Length(cos), Y: at.Y + radius*vg.Length(sin)}
-			if i == 0 {
-				path.Move(corner)
-			} else {
-				path.Line(corner)
-			}
-		}
+	radius := 1.25 * style.Radius // As much ink as the circle.
+	path.Move(vg.Point{X: at.X + radius, Y: at.Y})
+	for _, corner := range []vg.Point{{X: at.X, Y: at.Y + radius}, {X: at.X - radius, Y: at.Y}, {X: at.X, Y: at.Y - radius}} {
+		path.Line(corner)
 	}
 	path.Close()
-	c.SetColor(style.Color)
-	if m.hollow {
-		c.SetColor(color.White)
-	}
 	c.Fill(path)
-	if m.hollow {
-		c.SetLineStyle(draw.LineStyle{Color: style.Color, Width: vg.Points(1.3)})
-		c.Stroke(path)
-	}
 }
 
 // Sizes of text in points: 10.5 points are 14 pixels.

@@ -14,11 +14,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/graph"
-	"github.com/janpfeifer/must"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/internal/steps"
@@ -97,7 +97,7 @@ func benchVerb() *cobra.Command {
 		work, remove := benchFolder()
 		defer remove()
 		if xlacache.Dir() != "" {
-			must.M(os.Setenv(xlacache.EnvVar, filepath.Join(work, "xla"))) // An empty cache.
+			try.E(os.Setenv(xlacache.EnvVar, filepath.Join(work, "xla"))) // An empty cache.
 		}
 		b := openDevices(*devices, 0)
 		announceEngine(os.Stderr, *devices)
@@ -112,7 +112,7 @@ func benchVerb() *cobra.Command {
 				parts := map[bool]string{true: "accumulate=1", false: "parts=1"}[names[1] == steps.Pretrain]
 				o.Set = append(o.Set, fmt.Sprintf("batch=%d", *batch), parts)
 			}
-			s := must.M1(steps.Of(names[1], o))
+			s := try.E1(steps.Of(names[1], o))
 			measured := measureStep(c.Context(), b, names[0], s, *count)
 			if m.Peak > 0 {
 				measured.Utilisation = measured.ImagesPerSecond * measured.FLOPPerImage / m.Peak / float64(*devices)
@@ -137,9 +137,9 @@ func benchFolder() (work string, remove func()) {
 			unlock()
 		}
 	}
-	work = must.M1(os.MkdirTemp("", "semcon-bench-"))
+	work = try.E1(os.MkdirTemp("", "semcon-bench-"))
 	unlock, _, err := filelock.Try(filepath.Join(work, "lock"))
-	must.M(err)
+	try.E(err)
 	return work, func() { os.RemoveAll(work); unlock() }
 }
 
@@ -149,11 +149,11 @@ func measureStep(ctx context.Context, b compute.Backend, name string, s steps.St
 	defer bar.Close()
 	bar.Phase(progress.Compiling)
 	peak := usage.PeakResident(func() {
-		t := must.M1(s.New(b))
+		t := try.E1(s.New(b))
 		defer t.Close()
-		must.M(t.Begin(0))
+		try.E(t.Begin(0))
 		for i, began := 0, time.Now(); i <= count && (i < 2 || time.Since(began) < benchTime); i++ {
-			must.M(t.Take(ctx))
+			try.E(t.Take(ctx))
 			if bar.Set(i+1, ""); i == 0 {
 				bar.Phase(progress.Training)
 				began = time.Now()
@@ -166,12 +166,12 @@ func measureStep(ctx context.Context, b compute.Backend, name string, s steps.St
 		}
 		bar.Phase("reading")
 		began := time.Now()
-		parts := must.M1(t.Read(ctx, count*s.Batch/s.Images, benchTime/4))
+		parts := try.E1(t.Read(ctx, count*s.Batch/s.Images, benchTime/4))
 		m.InputPerSecond = float64(parts*s.Images) / time.Since(began).Seconds()
 	})
 	if m.PeakMemory = cmp.Or(peak, m.PeakMemory); xlacache.Dir() != "" && !backend.IsGo() {
 		bar.Phase("compiling again")
-		t := must.M1(s.New(b))
+		t := try.E1(s.New(b))
 		m.CachedSeconds = t.Usage().Compiling.Seconds()
 		t.Close()
 	}
@@ -224,7 +224,7 @@ func fullProfiles(work string, measured []benchStep) (all []benchProfile) {
 		p, rate := benchProfile{Experiment: e.Name, Cost: e.Cost[study.Full]}, rates["pretrain"]
 		for _, name := range tuned[e.Name] {
 			rate, p.Of = rates[e.Name], " per encoder and dataset"
-			p.FLOP += must.M1(steps.Of(name, steps.Options{Profile: study.Full})).FLOPs
+			p.FLOP += try.E1(steps.Of(name, steps.Options{Profile: study.Full})).FLOPs
 		}
 		if e.Name == "extended-training" {
 			p.Of = " or less" // Its rivals' steps count as the method's.
@@ -233,7 +233,7 @@ func fullProfiles(work string, measured []benchStep) (all []benchProfile) {
 		dataset := map[bool]string{true: "images", false: "synthetic"}[starts != nil]
 		cells, err := e.Cells(study.Options{Profile: study.Full, Out: work, Set: starts}, dataset)
 		if pretrains { // Others may want data.
-			must.M(err)
+			try.E(err)
 		}
 		p.FLOP += lo.SumBy(cells, func(cell study.CellInfo) float64 { return cell.FLOPs })
 		if rate > 0 {
@@ -252,8 +252,8 @@ func (m benchmark) text() string {
 	}
 	for _, s := range m.Steps {
 		text += "\n" + s.Step + "\n"
-		named, encoded := map[string]any{}, must.M1(json.Marshal(s))
-		must.M(json.Unmarshal(encoded, &named))
+		named, encoded := map[string]any{}, try.E1(json.Marshal(s))
+		try.E(json.Unmarshal(encoded, &named))
 		for _, name := range slices.Sorted(maps.Keys(named)) {
 			said := fmt.Sprint(named[name])
 			if x, ok := named[name].(float64); ok {

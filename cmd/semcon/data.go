@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/janpfeifer/must"
+	"github.com/dsnet/try"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/spelling"
@@ -89,7 +89,7 @@ func listData(ctx context.Context, format, folder string) {
 	requireFolder("data", folder)
 	count, lacking := 0, map[string]bool{}
 	for _, split := range datasets.Available(folder) {
-		must.M(ctx.Err())
+		try.E(ctx.Err())
 		identity, err := split.Identity()
 		split.Err = err
 		state := splitState(split)
@@ -154,7 +154,7 @@ func fetchDatasets(ctx context.Context, names []string, folder, from string) {
 		},
 	}, fetched...)
 	bar.Close()
-	must.M(err)
+	try.E(err)
 	for _, name := range names {
 		for _, split := range datasets.Available(folder, name) {
 			if !split.Missing() {

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/gomlx/core/graph"
-	"github.com/janpfeifer/must"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/backend"
@@ -49,7 +49,7 @@ func doctorVerb() *cobra.Command {
 	clearCache := c.Flags().Bool("clear-cache", false, "remove the programs that XLA has compiled; they are compiled again when they are needed")
 	c.Run = func(c *cobra.Command, _ []string) {
 		if *clearCache {
-			must.M(xlacache.Clear())
+			try.E(xlacache.Clear())
 		}
 		count, all := 0, []finding{}
 		for _, f := range slices.Concat(checkBackends(), checkSetup(c.Context()), checkData(data), []finding{checkDisk(*out)}, checkRecords(*out, *repair)) {
@@ -174,7 +174,7 @@ func splitState(s datasets.Status) string {
 // checkDisk checks the free space for results. A full study writes a few hundred megabytes.
 func checkDisk(folder string) finding {
 	free, err := fetch.Free(folder)
-	f := finding{stateOK, "disk", fmt.Sprintf("%.1f GiB free for %s", float64(free)/(1<<30), must.M1(filepath.Abs(folder)))}
+	f := finding{stateOK, "disk", fmt.Sprintf("%.1f GiB free for %s", float64(free)/(1<<30), try.E1(filepath.Abs(folder)))}
 	switch {
 	case err != nil:
 		f.State, f.Detail = stateBroken, err.Error()

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/janpfeifer/must"
+	"github.com/dsnet/try"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/spelling"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -78,7 +78,7 @@ type evaluationCall struct {
 func evaluationVerb(named evaluation.Named) *cobra.Command {
 	e := named.New()
 	for _, key := range named.Sizes { // Or the protocol has images of 0 pixels.
-		must.M(settings.Apply(e, key+"=224"))
+		try.E(settings.Apply(e, key+"=224"))
 	}
 	protocol := e.Protocol()
 	cmd := &cobra.Command{
@@ -107,7 +107,7 @@ func evaluationVerb(named evaluation.Named) *cobra.Command {
 	flags.StringVar(&c.source.Classes, "classes", "", "`NAMES` of the only classes of pixels that count, with commas between them; by default all")
 	flags.IntVar(&c.size, "size", 0, "`PIXELS` of the height and width of images; by default as the weights' makers have it. lost and tokencut take images as they are")
 	flags.IntVar(&c.source.Images, "images", 0, "`NUMBER` of images, videos or pairs, evenly spread; by default all")
-	has := must.M1(settings.List(reflect.ValueOf(e).Elem().Interface()))
+	has := try.E1(settings.List(reflect.ValueOf(e).Elem().Interface()))
 	for _, s := range has {
 		if usage := flagSettings[s.Key]; usage != "" {
 			flags.String(s.Key, strings.Trim(s.Value, "[]"), usage)
@@ -147,7 +147,7 @@ func evaluationVerb(named evaluation.Named) *cobra.Command {
 
 // run evaluates weights and prints the result.
 func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitFile) {
-	must.M(v.Complete())
+	try.E(v.Complete())
 	patch := v.ViT.PatchSize
 	if c.size == 0 {
 		c.size = max(v.size/patch, 1) * patch
@@ -167,12 +167,12 @@ func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitF
 	if bad := (evaluation.BadSetting{}); errors.As(err, &bad) {
 		refuse(true, "--%s: %v", bad.Key, err)
 	}
-	must.M(err)
+	try.E(err)
 	if probe, ok := e.(*evaluation.LinearClassification); ok && len(c.source.Folders) > 0 && !settings.Given(c.set, "epochs") { // One epoch of few images trains nothing.
 		probe.Epochs = max(probe.Epochs, probe.Images/d.Objects[0].Len())
 	}
 	batch := lo.Ternary(c.Single, 1, 16)
-	encoder := must.M1(v.encoder(openEngine(), batch))
+	encoder := try.E1(v.encoder(openEngine(), batch))
 	defer encoder.Close()
 	encoder.Seed = c.seed
 	bar := progress.Discard
@@ -184,7 +184,7 @@ func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitF
 	}
 	measured, err := e.Measure(ctx, encoder, d)
 	bar.Close()
-	must.M(cmp.Or(ctx.Err(), err))
+	try.E(cmp.Or(ctx.Err(), err))
 	c.print(e, d, measured)
 }
 
@@ -272,8 +272,8 @@ type cocoResult struct {
 
 // evaluateCOCO judges boxes, and masks where detections have them. What does not count is said on standard error. It ends the verb with an error.
 func evaluateCOCO(annotations, detections string) (r cocoResult) {
-	truth := must.M1(datasets.OpenInstances(annotations))
-	found := must.M1(metrics.OpenDetections(detections, truth))
+	truth := try.E1(datasets.OpenInstances(annotations))
+	found := try.E1(metrics.OpenDetections(detections, truth))
 	fail(len(found) == 0, "%s: has no detections", detections)
 	r = cocoResult{Images: len(truth.Images), Annotations: len(truth.Annotations), SkippedAnnotations: truth.SkippedCount,
 		SkippedPolygons: truth.SkippedPolygons, Detections: len(found)}
@@ -292,7 +292,7 @@ func evaluateCOCO(annotations, detections string) (r cocoResult) {
 	judge := func(by metrics.COCOKind, none string) metrics.COCOAP {
 		judged, err := metrics.EvaluateCOCO(truth, found, by)
 		fail(err != nil && strings.HasPrefix(err.Error(), "detection "), "%s: %w", detections, err) // An error about the truth names its file.
-		must.M(err)
+		try.E(err)
 		fail(judged.AP < 0, "%s: has no %s", annotations, none)
 		return judged
 	}

@@ -13,9 +13,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/janpfeifer/must"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/panics"
@@ -123,15 +123,15 @@ func (c featureCall) run(ctx context.Context, inputs []string, file string) {
 	}
 	images := openImages(inputs, c.vit)
 	engine := openEngine()
-	store := must.M1(evaluation.OpenFeatureStore(c.out+".partial", map[string]any{
-		"weights": must.M1(digestOf(file)), "transformer": fmt.Sprintf("%+v", c.vit.ViT), "prefix": c.vit.Prefix, "ignore": c.vit.Ignore, "images": images.identity,
+	store := try.E1(evaluation.OpenFeatureStore(c.out+".partial", map[string]any{
+		"weights": try.E1(digestOf(file)), "transformer": fmt.Sprintf("%+v", c.vit.ViT), "prefix": c.vit.Prefix, "ignore": c.vit.Ignore, "images": images.identity,
 		"preprocessing": described, "outputs": c.outputs, "tensors": c.names(), "batch": c.batch, "engine": backend.Name(),
 	}, c.names()...))
 	defer store.Close()
 	if store.Renewed {
 		fmt.Fprintf(os.Stderr, "%s.partial is of other settings or images, and is begun anew\n", c.out)
 	}
-	frozen := must.M1(c.vit.encoder(engine, min(c.batch, len(images.names))))
+	frozen := try.E1(c.vit.encoder(engine, min(c.batch, len(images.names))))
 	defer frozen.Close()
 	c.extract(ctx, frozen.FeatureExtractor, images, store)
 	var rows, skipped []string
@@ -142,14 +142,14 @@ func (c featureCall) run(ctx context.Context, inputs []string, file string) {
 		fmt.Fprintf(os.Stderr, "skipped %s\n", why)
 	}
 	if len(rows) == 0 {
-		must.M(errors.Join(fmt.Errorf("none of the images in %s can be read: %s", strings.Join(inputs, ", "), skipped[0]), store.Remove()))
+		try.E(errors.Join(fmt.Errorf("none of the images in %s can be read: %s", strings.Join(inputs, ", "), skipped[0]), store.Remove()))
 	}
 	if len(skipped) > 0 {
 		fmt.Fprintf(os.Stderr, "skipped %d of %s\n", len(skipped), plural.Count(len(skipped)+len(rows), "image"))
 	}
 	c.write(store, rows, described)
 	fmt.Printf("wrote %s: %s, %d features each, from %s\n", c.out, plural.Count(len(rows), "image"), c.vit.ViT.Dim, c.vit.ViT.Name)
-	must.M(store.Remove())
+	try.E(store.Remove())
 }
 
 // preprocessingFlags adds the flags of how images are preprocessed. The function that it returns changes what the makers of the weights do where flags say so.
@@ -210,13 +210,13 @@ func (c featureCall) extract(ctx context.Context, frozen *evaluation.FeatureExtr
 	b := evaluation.StoredBatch{Done: first}
 	flush := func() {
 		values := make([][]byte, len(store.Tensors))
-		for _, blocks := range must.M1(frozen.ExtractAll(batch, c.outputs)) {
+		for _, blocks := range try.E1(frozen.ExtractAll(batch, c.outputs)) {
 			for i, one := range c.values(blocks) {
-				values[i] = must.M1(binary.Append(values[i], binary.LittleEndian, one))
+				values[i] = try.E1(binary.Append(values[i], binary.LittleEndian, one))
 			}
 			b.Grid = [2]int{blocks[0].Rows, blocks[0].Columns}
 		}
-		must.M(store.Add(b, values...))
+		try.E(store.Add(b, values...))
 		batch, b = nil, evaluation.StoredBatch{Done: b.Done}
 		bar.Phase("")
 		bar.Set(b.Done, "")
@@ -226,7 +226,7 @@ func (c featureCall) extract(ctx context.Context, frozen *evaluation.FeatureExtr
 		return one, nil
 	}
 	for one, err := range datasets.InTurn(ctx, len(images.names)-first, c.batch, read) {
-		if must.M(err); one.err != nil {
+		if try.E(err); one.err != nil {
 			b.Done, b.Skipped = b.Done+1, append(b.Skipped, one.err.Error())
 			continue
 		}
@@ -238,7 +238,7 @@ func (c featureCall) extract(ctx context.Context, frozen *evaluation.FeatureExtr
 			flush()
 		}
 	}
-	if must.M(ctx.Err()); len(batch) > 0 || len(b.Skipped) > 0 {
+	if try.E(ctx.Err()); len(batch) > 0 || len(b.Skipped) > 0 {
 		flush()
 	}
 }
@@ -269,21 +269,21 @@ func (c featureCall) write(store *evaluation.FeatureStore, rows []string, prepro
 		}
 	}
 	if base, isNPY := strings.CutSuffix(c.out, ".npy"); isNPY {
-		must.M(safetensors.WriteNPY(c.out, named[c.names()[0]]))
+		try.E(safetensors.WriteNPY(c.out, named[c.names()[0]]))
 		oneLine := strings.NewReplacer("\n", `\n`, "\r", `\r`) // A name may hold a line break, and the file has a line for each row.
 		for i, row := range rows {
 			rows[i] = oneLine.Replace(row)
 		}
-		must.M(atomicfile.WriteBytes(base+".txt", []byte(strings.Join(rows, "\n")+"\n")))
+		try.E(atomicfile.WriteBytes(base+".txt", []byte(strings.Join(rows, "\n")+"\n")))
 		return
 	}
 	metadata := map[string]string{
-		"images": string(must.M1(json.Marshal(rows))), "architecture": c.vit.ViT.Name, "positions": string(c.vit.ViT.Positions), "preprocessing": preprocessing,
+		"images": string(try.E1(json.Marshal(rows))), "architecture": c.vit.ViT.Name, "positions": string(c.vit.ViT.Positions), "preprocessing": preprocessing,
 	}
 	if len(c.vit.Ignored) > 0 {
 		metadata["ignored"] = strings.Join(c.vit.Ignored, " ")
 	}
-	must.M(safetensors.WriteRaw(c.out, named, metadata))
+	try.E(safetensors.WriteRaw(c.out, named, metadata))
 }
 
 // imageList is the images whose features are computed.
@@ -325,7 +325,7 @@ func standardised(inputs []string) bool {
 }
 
 func openStandardised(path string) (list imageList) {
-	named, _ := must.M2(safetensors.Read(path))
+	named, _ := try.E2(safetensors.Read(path))
 	images := named["images"]
 	fail(images == nil || images.DType() != dtypes.Float32 || images.Rank() != 4 || images.Shape().Dim(3) != 3,
 		"%s: want a float32 tensor \"images\", [count, height, width, 3]", path)
@@ -336,7 +336,7 @@ func openStandardised(path string) (list imageList) {
 		one := height * width * 3
 		return evaluation.Image{Name: fmt.Sprintf("%d of %s", i, path), Height: height, Width: width, Pixels: values[i*one : (i+1)*one]}, nil
 	}
-	list.identity = must.M1(digestOf(path))
+	list.identity = try.E1(digestOf(path))
 	return list
 }
 

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/janpfeifer/must"
+	"github.com/dsnet/try"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/spelling"
@@ -52,14 +52,14 @@ func (p parsed[T]) Set(text string) (err error) {
 // refuse ends the verb with an error of wrong usage if there is a mistake.
 func refuse(mistake bool, format string, args ...any) {
 	if mistake {
-		must.M(usagef(format, args...))
+		try.E(usagef(format, args...))
 	}
 }
 
 // fail ends the verb with an error if there is a fault.
 func fail(fault bool, format string, args ...any) {
 	if fault {
-		must.M(fmt.Errorf(format, args...))
+		try.E(fmt.Errorf(format, args...))
 	}
 }
 
@@ -188,7 +188,7 @@ func printAs(format, text string, result any) {
 	if format == "json" {
 		out := json.NewEncoder(os.Stdout)
 		out.SetIndent("", "  ")
-		must.M(out.Encode(result))
+		try.E(out.Encode(result))
 		return
 	}
 	fmt.Print(text)
@@ -204,7 +204,7 @@ var csvNumbers = []string{"paper", "mean", "sd", "low", "high", "n", "p", "corre
 
 // printLines prints a CSV text with a header as JSON: an object for each line.
 func printLines(text string) {
-	rows := must.M1(csv.NewReader(strings.NewReader(text)).ReadAll())
+	rows := try.E1(csv.NewReader(strings.NewReader(text)).ReadAll())
 	lines := []map[string]any{}
 	for _, row := range rows[min(1, len(rows)):] {
 		line := map[string]any{}

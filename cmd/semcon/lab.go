@@ -21,7 +21,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/janpfeifer/must"
+	"github.com/dsnet/try"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/study"
@@ -47,16 +47,16 @@ func labVerb() *cobra.Command {
 		_, err := study.ParseProfile(*profile)
 		refuse(*profile != "" && err != nil, "--%v", err)
 		if *data != "" {
-			*data = must.M1(filepath.Abs(*data))
+			*data = try.E1(filepath.Abs(*data))
 			requireFolder("data", *data)
 		}
 		refuse(*global && !*setupOnly, "--global needs --setup-only: the notebooks need a checkout")
-		in := must.M1(installOf(*global))
+		in := try.E1(installOf(*global))
 		folder, copies := filepath.Join(in.root, "notebooks"), filepath.Join(in.root, "out", "lab")
 		if !*originals && !*setupOnly {
-			must.M(atomicfile.Writable(copies))
+			try.E(atomicfile.Writable(copies))
 		}
-		must.M(in.ensure(c.Context(), os.Stderr))
+		try.E(in.ensure(c.Context(), os.Stderr))
 		if *setupOnly {
 			fmt.Printf("%s is set up\n", cmp.Or(in.root, in.folder))
 			return
@@ -76,12 +76,12 @@ func labVerb() *cobra.Command {
 // serveLab runs JupyterLab on a folder until ctx ends, which is the normal end, or until it fails. The token is passed in the environment,
 // because every user of a machine can read the arguments of a process. It ends the verb with an error.
 func serveLab(ctx context.Context, in install, lab *exec.Cmd, folder string, port int) {
-	log := must.M1(os.Create(in.dir("lab.log")))
+	log := try.E1(os.Create(in.dir("lab.log")))
 	defer log.Close()
 	token := rand.Text()
 	lab.Env = append(lab.Env, "JUPYTER_TOKEN="+token)
 	lab.Stdout, lab.Stderr = log, log
-	must.M(adoptOrphans())
+	try.E(adoptOrphans())
 	err := lab.Start()
 	fail(err != nil, "cannot start JupyterLab: %w", err)
 	running, ended := context.WithCancelCause(ctx)
@@ -132,7 +132,7 @@ func stopGently(c *exec.Cmd) {
 // waitForServer waits until the server answers, and returns the cause if ctx ends before.
 func waitForServer(ctx context.Context, port int, token string) error {
 	const patience = 90 * time.Second
-	request := must.M1(http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/api/status", port), nil))
+	request := try.E1(http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/api/status", port), nil))
 	request.Header.Set("Authorization", "token "+token)
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if response, err := http.DefaultClient.Do(request); err == nil {
@@ -155,7 +155,7 @@ func freePort(wanted int) int {
 	const first, last = 8888, 8987
 	for port := cmp.Or(wanted, first); port <= max(wanted, last); port++ {
 		if listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			must.M(listener.Close())
+			try.E(listener.Close())
 			return port
 		} else {
 			fail(wanted != 0, "--port %d: %w", port, err)
@@ -198,8 +198,8 @@ func copyNotebooks(root, to string, w io.Writer) {
 	}
 	gone := maps.Clone(copied)
 	for _, pages := range copiedPages {
-		for _, original := range must.M1(filepath.Glob(filepath.Join(root, pages.pattern))) {
-			content := []byte(pages.links.Replace(string(must.M1(os.ReadFile(original)))))
+		for _, original := range try.E1(filepath.Glob(filepath.Join(root, pages.pattern))) {
+			content := []byte(pages.links.Replace(string(try.E1(os.ReadFile(original)))))
 			name := filepath.Join(pages.folder, cmp.Or(pages.name, filepath.Base(original)))
 			delete(gone, name)
 			copy := filepath.Join(to, name)
@@ -212,7 +212,7 @@ func copyNotebooks(root, to string, w io.Writer) {
 				fmt.Fprintf(w, "%s has changed in the project, but you have edited your copy, which is kept; remove %s to get the new version\n", name, copy)
 				continue
 			default:
-				must.M(atomicfile.WriteBytes(copy, content))
+				try.E(atomicfile.WriteBytes(copy, content))
 			}
 			copied[name] = state
 		}
@@ -220,10 +220,10 @@ func copyNotebooks(root, to string, w io.Writer) {
 	for name, state := range gone {
 		delete(copied, name)
 		if copy := filepath.Join(to, name); stateOf(copy) == state {
-			must.M(os.Remove(copy))
+			try.E(os.Remove(copy))
 		}
 	}
-	must.M(atomicfile.WriteBytes(record, must.M1(json.MarshalIndent(copied, "", "  "))))
+	try.E(atomicfile.WriteBytes(record, try.E1(json.MarshalIndent(copied, "", "  "))))
 }
 
 // stateOf returns the state of a file. It is empty if the file does not exist.

@@ -17,9 +17,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dsnet/try"
+
 	"github.com/samber/lo"
 
-	"github.com/janpfeifer/must"
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/backend"
 	_ "github.com/semcon/semcon/sccore/backend/buffers" // The program keeps large buffers between steps.
@@ -62,7 +63,7 @@ func newRoot() *cobra.Command {
 			out.Usage += "; $" + outVariable + " is another default"
 			if folder := os.Getenv(outVariable); folder != "" {
 				out.DefValue = folder
-				must.M(out.Value.Set(folder))
+				try.E(out.Value.Set(folder))
 			}
 		}
 		for _, one := range append(c.Commands(), c) {
@@ -77,29 +78,9 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// failure is the error that ends a verb.
-type failure struct{ error }
-
-// must ends the verb that calls it.
-func init() {
-	must.M = func(err error) {
-		if err != nil {
-			panic(failure{err})
-		}
-	}
-}
-
-// ended runs a verb and returns its error, also that of [must.M].
+// ended runs a part of a verb and returns the error that ends it.
 func ended(run func()) (err error) {
-	defer func() {
-		switch caught := recover().(type) {
-		case nil:
-		case failure:
-			err = caught.error
-		default:
-			panic(caught)
-		}
-	}()
+	defer try.Handle(&err)
 	run()
 	return nil
 }
@@ -230,16 +211,16 @@ func helpVerb() *cobra.Command {
 	man := c.Flags().String("man", "", "`FOLDER` to write man pages of all verbs to, instead")
 	c.Run = func(c *cobra.Command, names []string) {
 		if *man != "" {
-			must.M(os.MkdirAll(*man, 0o777))
-			must.M(doc.GenManTree(c.Root(), &doc.GenManHeader{Section: "1"}, *man))
+			try.E(os.MkdirAll(*man, 0o777))
+			try.E(doc.GenManTree(c.Root(), &doc.GenManHeader{Section: "1"}, *man))
 			return
 		}
 		described, _, err := c.Root().Find(names)
 		if err != nil {
-			must.M(unknownVerb(c.Root(), names[0]))
+			try.E(unknownVerb(c.Root(), names[0]))
 		}
 		described.InitDefaultHelpFlag()
-		must.M(described.Help())
+		try.E(described.Help())
 	}
 	return c
 }

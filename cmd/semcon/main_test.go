@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/janpfeifer/must"
+	"github.com/dsnet/try"
 	"github.com/spf13/cobra"
 )
 
@@ -141,7 +141,7 @@ func TestFailuresAreOneLine(t *testing.T) {
 	t.Cleanup(func() { verbs = all })
 	act := func(run func() error) func() *cobra.Command {
 		return func() *cobra.Command {
-			return &cobra.Command{Use: "act", Run: func(*cobra.Command, []string) { must.M(run()) }}
+			return &cobra.Command{Use: "act", Run: func(*cobra.Command, []string) { try.E(run()) }}
 		}
 	}
 	canceled, cancel := context.WithCancel(t.Context())

@@ -24,7 +24,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/janpfeifer/must"
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/study"
@@ -50,16 +50,16 @@ func notebooksVerb() *cobra.Command {
 		refuse(*timeout < 0, "--timeout %s is negative", *timeout)
 		requireWritable("out", *out)
 		requireFolder("data", *data)
-		in := must.M1(installOf(false))
+		in := try.E1(installOf(false))
 		files := notebookFiles(filepath.Join(in.root, "notebooks"), names)
 		// The cells read the command line through package nb. They run in the folder of the notebook, so paths are absolute.
-		env := append(in.environ(), "SEMCON_PROFILE="+string(profile), "SEMCON_OUT="+must.M1(filepath.Abs(*out)))
+		env := append(in.environ(), "SEMCON_PROFILE="+string(profile), "SEMCON_OUT="+try.E1(filepath.Abs(*out)))
 		if *data != "" {
-			env = append(env, "SEMCON_DATA="+must.M1(filepath.Abs(*data)))
+			env = append(env, "SEMCON_DATA="+try.E1(filepath.Abs(*data)))
 		}
-		must.M(in.ensure(c.Context(), os.Stderr))
+		try.E(in.ensure(c.Context(), os.Stderr))
 		folder := filepath.Join(*out, "notebooks")
-		must.M(os.MkdirAll(folder, 0o777))
+		try.E(os.MkdirAll(folder, 0o777))
 		for _, file := range files {
 			result := filepath.Join(folder, strings.TrimSuffix(filepath.Base(file), ".ipynb"))
 			python := exec.CommandContext(c.Context(), in.python(), "-c", executeScript,
@@ -67,9 +67,9 @@ func notebooksVerb() *cobra.Command {
 			python.Env = env
 			execute(c.Context(), python, file, result)
 			if *update {
-				clean, err := cleanNotebook(must.M1(os.ReadFile(result+".ipynb")), in.root)
+				clean, err := cleanNotebook(try.E1(os.ReadFile(result+".ipynb")), in.root)
 				fail(err != nil, "%s.ipynb: %w", result, err)
-				must.M(atomicfile.WriteBytes(file, clean))
+				try.E(atomicfile.WriteBytes(file, clean))
 			}
 			fmt.Println(result + ".html")
 		}
@@ -81,7 +81,7 @@ func notebooksVerb() *cobra.Command {
 // folder. It ends the verb with an error.
 func notebookFiles(folder string, names []string) (files []string) {
 	if len(names) == 0 {
-		files = must.M1(filepath.Glob(filepath.Join(folder, "*.ipynb")))
+		files = try.E1(filepath.Glob(filepath.Join(folder, "*.ipynb")))
 		fail(len(files) == 0, "no notebook in %s", folder)
 	}
 	for _, name := range names {
@@ -97,15 +97,15 @@ func notebookFiles(folder string, names []string) (files []string) {
 // execute runs the script that executes a notebook, and shows its progress. Results are at a path without its extension: .ipynb, .html, and .log with the
 // kernel's own messages. It ends the verb with an error.
 func execute(ctx context.Context, python *exec.Cmd, notebook, result string) {
-	log := must.M1(os.Create(result + ".log"))
+	log := try.E1(os.Create(result + ".log"))
 	defer log.Close()
 	python.Stderr = log
 	stopGently(python)
-	stdout := must.M1(python.StdoutPipe())
-	must.M(python.Start())
+	stdout := try.E1(python.StdoutPipe())
+	try.E(python.Start())
 	failure := followCells(bufio.NewScanner(stdout), result)
 	err := python.Wait()
-	must.M(cmp.Or(ctx.Err(), failure))
+	try.E(cmp.Or(ctx.Err(), failure))
 	fail(err != nil, "%s was not executed (%w); the log is %s", notebook, err, log.Name())
 }
 
@@ -194,9 +194,9 @@ func cleanNotebook(content []byte, root string) ([]byte, error) {
 
 // withoutPath makes every path below the checkout in the texts of a JSON value relative to it.
 func withoutPath(value any, root string) (relative any) {
-	text := must.M1(json.Marshal(value))
-	quoted := strings.Trim(string(must.M1(json.Marshal(root))), `"`)
-	must.M(decodeNumbers([]byte(strings.NewReplacer(quoted+"/", "", quoted, ".").Replace(string(text))), &relative))
+	text := try.E1(json.Marshal(value))
+	quoted := strings.Trim(string(try.E1(json.Marshal(root))), `"`)
+	try.E(decodeNumbers([]byte(strings.NewReplacer(quoted+"/", "", quoted, ".").Replace(string(text))), &relative))
 	return relative
 }
 

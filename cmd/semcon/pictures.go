@@ -17,8 +17,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
-	"github.com/janpfeifer/must"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/features"
@@ -44,7 +44,7 @@ func findImages(inputs []string) []string {
 	for _, s := range skipped {
 		fmt.Fprintf(os.Stderr, "ignored %s: %s\n", s.File, s.Reason)
 	}
-	return must.M1(paths, err)
+	return try.E1(paths, err)
 }
 
 // drawnAtOnce bounds how many images of folders, patterns and lists are drawn in one picture.
@@ -92,13 +92,13 @@ func showVerb() *cobra.Command {
 		requireWritable("out", *out)
 		if example {
 			paths = make([]string, 1)
-			paths[0], *file = must.M2(ownimages.Example(*out))
+			paths[0], *file = try.E2(ownimages.Example(*out))
 			fmt.Printf("no image and no weights: %s, and a small encoder that was trained on drawn scenes, %s\n", paths[0], *file)
 		} else {
 			locateFlag(c, "weights", file)
 		}
-		for _, f := range must.M1(ownimages.Show(openEngine(), *file, paths, *size, points...)) {
-			must.M(figures.SaveFigure(*out, f.Name, f.Figure))
+		for _, f := range try.E1(ownimages.Show(openEngine(), *file, paths, *size, points...)) {
+			try.E(figures.SaveFigure(*out, f.Name, f.Figure))
 			fmt.Printf("wrote %s\n", filepath.Join(*out, f.Name+".png"))
 		}
 		if len(paths) == 1 {
@@ -136,12 +136,12 @@ func attentionVerb() *cobra.Command {
 		}
 		patch := v.ViT.PatchSize
 		refuse(v.size < patch || v.size%patch != 0, "--size %d is not a multiple of the transformer's patches of %d", v.size, patch)
-		images := lo.Map(paths, func(path string, _ int) evaluation.Image { return must.M1(v.readImage(path)) })
-		encoder := must.M1(v.encoder(openEngine(), 1))
+		images := lo.Map(paths, func(path string, _ int) evaluation.Image { return try.E1(v.readImage(path)) })
+		encoder := try.E1(v.encoder(openEngine(), 1))
 		defer encoder.Close()
-		sheet := must.M1(maps.Draw(encoder.FeatureExtractor, images))
-		must.M(c.Context().Err())
-		must.M(figures.SaveAs(filepath.Clean(*out), sheet))
+		sheet := try.E1(maps.Draw(encoder.FeatureExtractor, images))
+		try.E(c.Context().Err())
+		try.E(figures.SaveAs(filepath.Clean(*out), sheet))
 		fmt.Printf("wrote %s: %s of %s, from %s\n", *out, plural.Count(len(sheet.Images)-1, "map"), plural.Count(len(images), "image"), v.ViT.Name)
 	}
 	return c
@@ -170,12 +170,12 @@ func (d *modelDrawing) open(inputs []string, ending string) compute.Backend {
 	for _, path := range d.paths {
 		stem := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 		if i := slices.Index(d.stems, stem); i >= 0 {
-			must.M(usagef("%s and %s would both become %s%s", d.paths[i], path, stem, ending))
+			try.E(usagef("%s and %s would both become %s%s", d.paths[i], path, stem, ending))
 		}
 		d.stems = append(d.stems, stem)
 	}
 	requireWritable("out", d.out)
-	return must.M1(backend.Open())
+	return try.E1(backend.Open())
 }
 
 // each says what the model is, reads the images in turn, and prints for each what predict says of it, and last how many have pictures. It goes on after a failure.
@@ -186,8 +186,8 @@ func (d *modelDrawing) each(ctx context.Context, about string, predict func(i in
 	var failed []error
 	for i, path := range d.paths {
 		var summary string
-		err := ended(func() { summary = predict(i, must.M1(datasets.ReadPhoto(path))) })
-		must.M(ctx.Err())
+		err := ended(func() { summary = predict(i, try.E1(datasets.ReadPhoto(path))) })
+		try.E(ctx.Err())
 		if bar.Set(i+1, path); err != nil {
 			failed = append(failed, err)
 			continue
@@ -206,11 +206,11 @@ func segmentVerb() *cobra.Command {
 	d := modelFlags(c, "model", "fine-tune", "masks", ": NAME_mask.png holds the classes, NAME_overlay.png shows them on the image, with their names below")
 	c.Run = func(c *cobra.Command, inputs []string) {
 		engine := d.open(inputs, "_mask.png")
-		model := must.M1(finetune.OpenSegmentationModel(engine, d.file))
+		model := try.E1(finetune.OpenSegmentationModel(engine, d.file))
 		defer model.Close()
 		about := fmt.Sprintf("%s on %s: %s", model.Segmenter.ViT.Name, model.Dataset, strings.Join(model.Classes, ", "))
-		must.M(d.each(c.Context(), about, func(i int, photo *datasets.SegmentedImage) string {
-			return drawClasses(model, photo, must.M1(model.Inference.Predict(c.Context(), photo, model.Segment)), filepath.Join(d.out, d.stems[i]))
+		try.E(d.each(c.Context(), about, func(i int, photo *datasets.SegmentedImage) string {
+			return drawClasses(model, photo, try.E1(model.Inference.Predict(c.Context(), photo, model.Segment)), filepath.Join(d.out, d.stems[i]))
 		}))
 	}
 	return c
@@ -238,7 +238,7 @@ func drawClasses(model *finetune.SegmentationModel, photo *datasets.SegmentedIma
 }
 
 func writePNG(path string, picture image.Image) {
-	must.M(atomicfile.Write(path, func(w io.Writer) error { return png.Encode(w, picture) }))
+	try.E(atomicfile.Write(path, func(w io.Writer) error { return png.Encode(w, picture) }))
 }
 
 // resultsName is the result file's name.
@@ -255,18 +255,18 @@ func detectVerb() *cobra.Command {
 	c.Run = func(c *cobra.Command, inputs []string) {
 		refuse(!(*score >= 0 && *score <= 1), "--score %g is not between 0 and 1", *score)
 		engine := d.open(inputs, "_objects.png")
-		model := must.M1(finetune.OpenDetectionModel(engine, d.file))
+		model := try.E1(finetune.OpenDetectionModel(engine, d.file))
 		defer model.Close()
 		ids := imageIDs(d.stems)
 		var results []metrics.Detection
 		about := fmt.Sprintf("%s on %s: %s", model.Detector.ViT.Name, model.Dataset, plural.Count(len(model.Categories), "class"))
 		failed := d.each(c.Context(), about, func(i int, photo *datasets.SegmentedImage) string {
-			found := must.M1(model.Inference.Predict(c.Context(), photo, model.Detect))
+			found := try.E1(model.Inference.Predict(c.Context(), photo, model.Detect))
 			summary := drawFound(model, photo, found, *score, filepath.Join(d.out, d.stems[i]+"_objects.png"))
 			results = append(results, finetune.Results(found, ids[i], model.Categories)...)
 			return summary
 		})
-		must.M(errors.Join(failed, metrics.WriteDetections(filepath.Join(d.out, resultsName), results)))
+		try.E(errors.Join(failed, metrics.WriteDetections(filepath.Join(d.out, resultsName), results)))
 	}
 	return c
 }

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/janpfeifer/must"
+	"github.com/dsnet/try"
 	"github.com/parquet-go/parquet-go"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
@@ -32,10 +32,10 @@ func readRecords(verbName string, o *study.Options, in string, all ...study.Expe
 		requireFolder("out", o.Out)
 	}
 	for _, e := range all {
-		for _, line := range must.M1(study.BrokenLines(study.Folder(o.Out, e.Name))) {
+		for _, line := range try.E1(study.BrokenLines(study.Folder(o.Out, e.Name))) {
 			fmt.Fprintf(os.Stderr, "%s (\"semcon doctor --repair --out %s\" moves it aside)\n", line, quote(o.Out))
 		}
-		records = append(records, must.M1(study.Records(study.Folder(o.Out, e.Name)))...)
+		records = append(records, try.E1(study.Records(study.Folder(o.Out, e.Name)))...)
 	}
 	if others := otherProfiles(records, o.Profile); others != nil {
 		fmt.Fprintf(os.Stderr, "semcon %s: no records of profile %s in %s; there are some of --profile %s\n", verbName, o.Profile, in, strings.Join(others, ", --profile "))
@@ -71,11 +71,11 @@ func tableVerb() *cobra.Command {
 			fmt.Fprintf(os.Stderr, "semcon table: no records in %s; \"%s\" makes them\n", folder, commandFor("run", experiment.Name, *o))
 		}
 		recorded := len(records)
-		records = must.M1(experiment.Selected(records, *o))
+		records = try.E1(experiment.Selected(records, *o))
 		if recorded > 0 && len(records) == 0 {
 			fmt.Fprintf(os.Stderr, "semcon table: no runs with --set %s in %s\n", strings.Join(o.Set, " --set "), folder)
 		}
-		tables := must.M1(experiment.Tables(records, o.Profile))
+		tables := try.E1(experiment.Tables(records, o.Profile))
 		shown := namedTables(tables, label)
 		if measured := figures.Measured(shown); label == "" && len(measured) < len(shown) {
 			fmt.Fprintf(os.Stderr, "semcon table: left out, as they show the paper's numbers alone: %s\n", paperAlone(shown))
@@ -92,7 +92,7 @@ func tableVerb() *cobra.Command {
 		}
 		all := ""
 		for i, table := range shown {
-			text := must.M1(table.Format(written))
+			text := try.E1(table.Format(written))
 			switch {
 			case i > 0 && written == "csv": // All tables share one header.
 				_, text, _ = strings.Cut(text, "\n")
@@ -145,12 +145,12 @@ func claimsVerb() *cobra.Command {
 	c.Run = func(c *cobra.Command, _ []string) {
 		readRecords("claims", o, o.Out, experiments.All()...)
 		locateSettings(c, &o.Set)
-		scoreboard := must.M1(experiments.Claims(o.Out, o.Profile, o.Set...))
+		scoreboard := try.E1(experiments.Claims(o.Out, o.Profile, o.Set...))
 		if *format == "json" {
 			printLines(scoreboard.CSV())
 			return
 		}
-		fmt.Print(must.M1(scoreboard.Format(*format)))
+		fmt.Print(try.E1(scoreboard.Format(*format)))
 	}
 	return c
 }
@@ -170,12 +170,12 @@ func compareVerb() *cobra.Command {
 			refuse(!strings.EqualFold(filepath.Ext(*to), ".html"), "--to %s: want a file that ends with .html", *to)
 			requireWritableFile("to", *to)
 		}
-		compared := must.M1(report.Compare(must.M1(report.Select(o.Out, runs[0], o.Profile)), must.M1(report.Select(o.Out, runs[1], o.Profile))))
+		compared := try.E1(report.Compare(try.E1(report.Select(o.Out, runs[0], o.Profile)), try.E1(report.Select(o.Out, runs[1], o.Profile))))
 		if *to == "" {
 			printAs(*format, compared.Text(), compared)
 			return
 		}
-		must.M(compared.Write(*to))
+		try.E(compared.Write(*to))
 		fmt.Printf("wrote %s\n", *to)
 	}
 	return c
@@ -198,7 +198,7 @@ func reportVerb() *cobra.Command {
 		locateSettings(c, &o.Set)
 		shown := report.Options{Profile: o.Profile, Out: o.Out, Data: o.Data, Set: o.Set}
 		if *models {
-			shown.Backend = must.M1(backend.Open())
+			shown.Backend = try.E1(backend.Open())
 		}
 		target.write(c.Context(), shown)
 	}
@@ -243,12 +243,12 @@ func (t *reportTarget) write(ctx context.Context, o report.Options) {
 		return commandFor("run", e.Name, options)
 	}
 	if t.browser == "" {
-		must.M(report.Write(t.to, o))
+		try.E(report.Write(t.to, o))
 	} else {
-		work := must.M1(filepath.Abs(must.M1(os.MkdirTemp("", "semcon-report")))) // The browser needs whole paths.
+		work := try.E1(filepath.Abs(try.E1(os.MkdirTemp("", "semcon-report")))) // The browser needs whole paths.
 		defer os.RemoveAll(work)
 		page := filepath.Join(work, "report.html")
-		must.M(report.Write(page, o))
+		try.E(report.Write(page, o))
 		t.print(ctx, page, work)
 	}
 	fmt.Printf("wrote %s\n", t.to)
@@ -265,7 +265,7 @@ func (t *reportTarget) print(ctx context.Context, page, work string) {
 	fail(err != nil, "%s cannot print %s: %w", t.browser, page, err)
 	content, err := os.ReadFile(printed)
 	fail(err != nil, "%s has printed nothing of %s: %s", t.browser, page, oneLine(errors.New(string(said))))
-	must.M(atomicfile.WriteBytes(t.to, content))
+	try.E(atomicfile.WriteBytes(t.to, content))
 }
 
 func recordsVerb() *cobra.Command {
@@ -282,14 +282,14 @@ func recordsVerb() *cobra.Command {
 			requireFolder("out", *out)
 		}
 		all := lo.FlatMap(inOrder(names), func(e study.Experiment, _ int) []study.Quantity {
-			return study.Quantities(must.M1(study.Records(study.Folder(*out, e.Name))))
+			return study.Quantities(try.E1(study.Records(study.Folder(*out, e.Name))))
 		})
 		switch *format {
 		case "json":
 			printAs("json", "", all)
 			return
 		case "parquet":
-			must.M(parquet.Write(os.Stdout, all))
+			try.E(parquet.Write(os.Stdout, all))
 			return
 		}
 		w := csv.NewWriter(os.Stdout)
@@ -298,7 +298,7 @@ func recordsVerb() *cobra.Command {
 			w.Write(q.Texts())
 		}
 		w.Flush()
-		must.M(w.Error())
+		try.E(w.Error())
 	}
 	return c
 }

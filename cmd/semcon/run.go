@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/janpfeifer/must"
+	"github.com/dsnet/try"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/backend"
@@ -50,7 +50,7 @@ func trainVerb() *cobra.Command {
 		refuse(len(names) == 0, "want at least one image: files, folders, patterns or lists")
 		o.Folders.Images, o.Start.Smoke = names, *profile == "smoke"
 		if o.Out == "" {
-			folder := must.M1(filepath.Abs(names[0]))
+			folder := try.E1(filepath.Abs(names[0]))
 			if info, err := os.Stat(folder); err != nil || !info.IsDir() {
 				folder = filepath.Dir(folder)
 			}
@@ -65,7 +65,7 @@ func trainVerb() *cobra.Command {
 		announceEngine(os.Stderr, *devices)
 		o.Say, o.Bar = say, newBar
 		did := lo.Ternary(ownimages.Finished(o.Out), "already finished:", "wrote")
-		must.M(ownimages.Train(c.Context(), engine, o))
+		try.E(ownimages.Train(c.Context(), engine, o))
 		fmt.Printf("%s %s and %s\n", did, filepath.Join(o.Out, ownimages.EncoderFile), filepath.Join(o.Out, ownimages.ReportFile))
 	}
 	return c
@@ -88,7 +88,7 @@ func studyFlags(c *cobra.Command) *study.Options {
 // the verb with an error.
 func completeStudy(c *cobra.Command, o *study.Options, names []string) (e study.Experiment, table string) {
 	if i := slices.IndexFunc(names, func(name string) bool { return strings.Contains(name, "=") }); i >= 0 {
-		must.M(usagef("%s is not the name of an experiment; a setting is --set %[1]s, each with its own --set", names[i]))
+		try.E(usagef("%s is not the name of an experiment; a setting is --set %[1]s, each with its own --set", names[i]))
 	}
 	e, table = oneExperiment(names)
 	refuse(c.Flags().Changed("seeds") && o.Seeds < 1, "--seeds %d is not positive", o.Seeds)
@@ -152,9 +152,9 @@ func runVerb() *cobra.Command {
 		completeParallel(o, *devices)
 		requireWritable("out", o.Out)
 		if terminal := progress.IsTerminal(os.Stdin) && progress.IsTerminal(os.Stderr); terminal && !c.Flags().Changed("profile") && len(o.Only) == 0 {
-			must.M(askBeforeHours(c.Context(), os.Stdin, os.Stderr, experiment, *o))
+			try.E(askBeforeHours(c.Context(), os.Stdin, os.Stderr, experiment, *o))
 		}
-		must.M(experiment.Run(c.Context(), openDevices(*devices, o.CheckpointEvery), *o))
+		try.E(experiment.Run(c.Context(), openDevices(*devices, o.CheckpointEvery), *o))
 		fmt.Fprintf(os.Stderr, "show the table: %s\n", commandFor("table", cmp.Or(table, experiment.Name), study.Options{Profile: o.Profile, Out: o.Out, Set: o.Set}))
 	}
 	return c
@@ -235,7 +235,7 @@ func reproduceVerb() *cobra.Command {
 		requireFolder("data", o.Data)
 		requireWritable("out", o.Out)
 		target.check(o.Out)
-		b := must.M1(backend.Open())
+		b := try.E1(backend.Open())
 		announced(o, 1)
 		failures := map[string]error{}
 		var failed []string
@@ -248,7 +248,7 @@ func reproduceVerb() *cobra.Command {
 			}
 			err := panics.Catch(func() error { return e.Run(c.Context(), b, options) })
 			if c.Context().Err() != nil {
-				must.M(cmp.Or(err, c.Context().Err()))
+				try.E(cmp.Or(err, c.Context().Err()))
 			}
 			if err != nil {
 				failures[e.Name], failed = err, append(failed, e.Name)

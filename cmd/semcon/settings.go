@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/dsnet/try"
-	"github.com/janpfeifer/must"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/ownimages"
 	"github.com/semcon/semcon/sccore/settings"
@@ -176,18 +175,18 @@ func readConfig(file string) (set []string, err error) {
 func settingsOf(names []string, profile study.Profile, dataset string) (name, title string, all []settings.Setting) {
 	if len(names) == 1 && names[0] == "train" {
 		const images = 1000
-		config := must.M1(ownimages.Start{Smoke: profile == study.Smoke}.Config(images))
-		return "train", fmt.Sprintf("of %d images from random weights", images), must.M1(settings.List(config))
+		config := try.E1(ownimages.Start{Smoke: profile == study.Smoke}.Config(images))
+		return "train", fmt.Sprintf("of %d images from random weights", images), try.E1(settings.List(config))
 	}
 	e, _ := oneExperiment(names)
-	all = must.M1(defaults(e, profile, dataset))
+	all = try.E1(defaults(e, profile, dataset))
 	fail(len(all) == 0, "%s has no cells to read settings from; it needs the records of another experiment", e.Name)
 	return e.Name, fmt.Sprintf("profile %s", profile), all
 }
 
 // completeSettings makes the shell complete the keys of --set of the experiment that the command line names, or of the verb train.
 func completeSettings(c *cobra.Command) {
-	must.M(c.RegisterFlagCompletionFunc("set", func(c *cobra.Command, names []string, _ string) (keys []string, how cobra.ShellCompDirective) {
+	try.E(c.RegisterFlagCompletionFunc("set", func(c *cobra.Command, names []string, _ string) (keys []string, how cobra.ShellCompDirective) {
 		if c.Name() == "train" {
 			names = []string{"train"}
 		}
@@ -217,7 +216,7 @@ func settingsVerb() *cobra.Command {
 		}
 		name, title, all := settingsOf(names, profile, *dataset)
 		var meanings map[string]string
-		must.M(json.Unmarshal(meaningsFile, &meanings))
+		try.E(json.Unmarshal(meaningsFile, &meanings))
 		header := fmt.Sprintf("%s, %s: keys of --set, their defaults and what they mean\n", name, title)
 		if slices.ContainsFunc(all, func(s settings.Setting) bool { return strings.Contains(s.Value, or) }) {
 			header += "Where runs differ, all values are shown, with \"or\" between them. --set KEY=VALUE sets them for all runs.\n"

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/dsnet/try"
-	"github.com/janpfeifer/must"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/filelock"
@@ -156,7 +155,7 @@ func (in install) steps(m machine) []setupStep {
 	files := in.jupyterSettings(m)
 	settings := setupStep{name: "settings", within: "Jupyter", tasks: []setupTask{{"settings of Jupyter", func(context.Context, *transcript) error {
 		for _, s := range files {
-			must.M(atomicfile.WriteBytes(s.file, []byte(s.content)))
+			try.E(atomicfile.WriteBytes(s.file, []byte(s.content)))
 		}
 		return nil
 	}}}}
@@ -230,25 +229,25 @@ func exists(path string) bool {
 // do runs the pending steps one after the other, with one bar for all their tasks, which shows the latest line of the running one. It ends the verb with an error.
 func (in install) do(ctx context.Context, steps []setupStep, w io.Writer) {
 	steps = slices.DeleteFunc(steps, func(s setupStep) bool { return !s.pending })
-	log := must.M1(os.Create(in.dir("setup.log")))
+	log := try.E1(os.Create(in.dir("setup.log")))
 	defer log.Close()
 	done := 0
 	bar := progress.New(w, "set-up", lo.SumBy(steps, func(s setupStep) int { return len(s.tasks) }))
 	defer bar.Close()
 	for _, s := range steps {
-		must.M(os.RemoveAll(in.stampFile(s)))
+		try.E(os.RemoveAll(in.stampFile(s)))
 		for _, t := range s.tasks {
 			fmt.Fprintf(log, "\n== %s, %s\n", t.name, time.Now().Format(time.DateTime))
 			bar.Set(done, t.name)
 			out := &transcript{log: log, show: func(line string) { bar.Set(done, t.name+"  "+line) }}
-			err := ended(func() { must.M(t.run(ctx, out)) })
-			must.M(ctx.Err())
+			err := ended(func() { try.E(t.run(ctx, out)) })
+			try.E(ctx.Err())
 			if err != nil {
 				fail(true, "set-up step %q: %s; the log is %s", t.name, out.explain(err), log.Name())
 			}
 			done++
 		}
-		must.M(atomicfile.WriteBytes(in.stampFile(s), []byte(s.hash()+"\n")))
+		try.E(atomicfile.WriteBytes(in.stampFile(s), []byte(s.hash()+"\n")))
 	}
 	bar.Set(done, "ready")
 }
@@ -276,7 +275,7 @@ func (in install) makeVenv(m machine) func(context.Context, *transcript) error {
 		if exec.CommandContext(ctx, m.python, "-c", "import venv, ensurepip").Run() != nil {
 			return errors.New(m.python + " has no venv module (Debian, Ubuntu: apt install python3-venv; then run this again)")
 		}
-		must.M(os.RemoveAll(in.dir("venv")))
+		try.E(os.RemoveAll(in.dir("venv")))
 		return in.command(cleanPython, "", m.python, "-m", "venv", in.dir("venv"))(ctx, out)
 	}
 }

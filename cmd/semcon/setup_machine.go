@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/dsnet/try"
-	"github.com/janpfeifer/must"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
@@ -83,7 +82,7 @@ var errNoGo = errors.New("go is not on the PATH: install Go 1.26.5 or newer from
 func (m *machine) findGo(ctx context.Context, root string) {
 	path, err := exec.LookPath("go")
 	if err != nil {
-		must.M(errNoGo)
+		try.E(errNoGo)
 	}
 	goEnv := exec.CommandContext(ctx, path, "env", "GOROOT", "GOVERSION", "CGO_ENABLED", "CC")
 	goEnv.Dir = root // go.mod may select another toolchain than the one on the PATH.
@@ -192,7 +191,7 @@ func (in install) jupyterSettings(m machine) (all []settingsFile) {
 	templates := template.Must(template.ParseFS(jupyterFiles, "jupyter/*"))
 	add := func(name string, headless bool, file ...string) {
 		var text strings.Builder
-		must.M(templates.ExecuteTemplate(&text, name, map[string]any{
+		try.E(templates.ExecuteTemplate(&text, name, map[string]any{
 			"Kernel": in.dir("bin", "gonb"), "Root": in.root, "Headless": headless, "GoFlags": goFlags, "GoplsCache": in.dir("gopls"),
 			"Path": in.dir("bin") + ":" + filepath.Join(m.goRoot, "bin") + ":${PATH}",
 		}))
@@ -216,7 +215,7 @@ type kernelChange struct{ File, Old, New string }
 
 // kernelChanges are those of kernel.yaml, which says what they are for.
 func kernelChanges() (changes []kernelChange) {
-	must.M(yaml.UnmarshalStrict([]byte(kernelFile), &changes)) // The tests read it.
+	try.E(yaml.UnmarshalStrict([]byte(kernelFile), &changes)) // The tests read it.
 	return changes
 }
 
@@ -235,19 +234,19 @@ func (in install) installKernel(m machine) setupTask {
 			return err
 		}
 		link := filepath.Join(folder, "gonb")
-		must.M(os.RemoveAll(folder))
+		try.E(os.RemoveAll(folder))
 		overlay := map[string]map[string]string{"Replace": {}}
-		for name, content := range must.M1(changedFiles(module.Dir)) {
+		for name, content := range try.E1(changedFiles(module.Dir)) {
 			changed := filepath.Join(folder, "changed", name)
 			overlay["Replace"][filepath.Join(link, name)] = changed
-			must.M(atomicfile.WriteBytes(changed, content))
+			try.E(atomicfile.WriteBytes(changed, content))
 		}
 		mod, sum := in.modules("")
 		mod += fmt.Sprintf("\nreplace %s => %q\n", gonbModule, link)
-		for name, content := range map[string][]byte{"go.mod": []byte(mod), "go.sum": []byte(sum), "overlay.json": must.M1(json.Marshal(overlay))} {
-			must.M(atomicfile.WriteBytes(filepath.Join(folder, name), content))
+		for name, content := range map[string][]byte{"go.mod": []byte(mod), "go.sum": []byte(sum), "overlay.json": try.E1(json.Marshal(overlay))} {
+			try.E(atomicfile.WriteBytes(filepath.Join(folder, name), content))
 		}
-		must.M(os.Symlink(module.Dir, link))
+		try.E(os.Symlink(module.Dir, link))
 		return build(ctx, out)
 	}}
 }

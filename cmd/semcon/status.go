@@ -19,7 +19,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/janpfeifer/must"
+	"github.com/dsnet/try"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/page"
@@ -88,7 +88,7 @@ func printOverview(format string, all study.Options) {
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintln(w, "—: needs data, weights or the runs of another experiment first; \"semcon status NAME --profile PROFILE\" says which")
-	must.M(w.Flush())
+	try.E(w.Flush())
 	printAs(format, "", overview)
 }
 
@@ -96,7 +96,7 @@ func printOverview(format string, all study.Options) {
 func statusOf(e study.Experiment, o study.Options) []study.CellStatus {
 	slow := time.AfterFunc(time.Second, func() { fmt.Fprintf(os.Stderr, "opening the data of %s\n", e.Name) })
 	defer slow.Stop()
-	return must.M1(e.Status(o))
+	return try.E1(e.Status(o))
 }
 
 // describeStatus lists cells by state under a line of totals.
@@ -162,7 +162,7 @@ func watchVerb() *cobra.Command {
 			serveRuns(c.Context(), folder, *port)
 			return
 		case !progress.IsTerminal(os.Stdout):
-			runs := must.M1(report.Runs(folder))
+			runs := try.E1(report.Runs(folder))
 			fmt.Print(describeRuns(folder, runs))
 			for _, r := range runs {
 				fmt.Print(statusLine(r.CellStatus))
@@ -171,7 +171,7 @@ func watchVerb() *cobra.Command {
 		}
 		_, err := tea.NewProgram(watcher{folder: folder}, tea.WithContext(c.Context()), tea.WithoutSignalHandler()).Run()
 		if c.Context().Err() == nil { // An interrupt is the normal end.
-			must.M(err)
+			try.E(err)
 		}
 	}
 	return c
@@ -300,7 +300,7 @@ func serveRuns(ctx context.Context, folder string, port int) {
 	_, chosen, _ := net.SplitHostPort(listener.Addr().String()) // It is an address.
 	fmt.Printf("the runs of %s are at http://127.0.0.1:%s/?token=%s\nCtrl-C ends it. From another machine: ssh -L %[2]s:127.0.0.1:%[2]s HOST\n", folder, chosen, token)
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		must.M(err)
+		try.E(err)
 	}
 }
 

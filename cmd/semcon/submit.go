@@ -15,7 +15,7 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/janpfeifer/must"
+	"github.com/dsnet/try"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/plural"
@@ -59,12 +59,12 @@ func submitVerb() *cobra.Command {
 			fmt.Printf("%s: all recorded\n", plural.Count(len(cells), "cell"))
 			return
 		}
-		folder := must.M1(filepath.Abs(study.Folder(o.Out, experiment.Name)))
+		folder := try.E1(filepath.Abs(study.Folder(o.Out, experiment.Name)))
 		job.Name, job.Logs, job.Folder = "semcon-"+experiment.Name, filepath.Join(folder, "logs"), *dir
 		if kind == "k8s" {
 			job.Folder, *binary = cmp.Or(job.Folder, "/work"), cmp.Or(*binary, "semcon")
 		} else {
-			job.Folder = must.M1(filepath.Abs(job.Folder))
+			job.Folder = try.E1(filepath.Abs(job.Folder))
 		}
 		shared := *o
 		shared.Only = nil
@@ -74,8 +74,8 @@ func submitVerb() *cobra.Command {
 		}
 		text := job.write(kind)
 		file := filepath.Join(folder, "job"+filepath.Ext(clusters[kind].template))
-		must.M(atomicfile.WriteBytes(file, []byte(text)))
-		must.M(os.MkdirAll(job.Logs, 0o777)) // Slurm does not make it.
+		try.E(atomicfile.WriteBytes(file, []byte(text)))
+		try.E(os.MkdirAll(job.Logs, 0o777)) // Slurm does not make it.
 		command := append(slices.Clone(clusters[kind].start), file)
 		fmt.Printf("%s: %s\n", file, plural.Count(len(job.Cells), "task"))
 		if !*start {
@@ -202,6 +202,6 @@ func (j clusterJob) write(kind string) string {
 			"%q: a folder of a cluster's job may not have %%, a backslash or a line break in its name", path)
 	}
 	var text strings.Builder
-	must.M(templates.ExecuteTemplate(&text, clusters[kind].template, j))
+	try.E(templates.ExecuteTemplate(&text, clusters[kind].template, j))
 	return text.String()
 }

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
-	"github.com/janpfeifer/must"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -69,7 +69,7 @@ func (c *weightChoice) read(path string) *weights.Import {
 			"branch": "--branch takes one of these names or a part of it", "ignore": "--ignore " + decide.Key + " leaves it out", "heads": "or give --heads or --arch",
 		}[decide.Argument])
 	}
-	return must.M1(read, err)
+	return try.E1(read, err)
 }
 
 // vitFile is a transformer from a file of weights, and how its makers preprocess images.
@@ -82,7 +82,7 @@ type vitFile struct {
 // open reads the file. It ends the verb with an error.
 func (c *weightChoice) open(path string) (f vitFile) {
 	f.Import = c.read(path)
-	f.preprocessing, f.size, _ = must.M3(weights.ReadPreprocessing(path))
+	f.preprocessing, f.size, _ = try.E3(weights.ReadPreprocessing(path))
 	return f
 }
 
@@ -108,7 +108,7 @@ func (f vitFile) encoder(engine compute.Backend, batch int) (*evaluation.Encoder
 
 // openEngine opens the engine and says which it is. It ends the verb with an error.
 func openEngine() compute.Backend {
-	engine := must.M1(backend.Open())
+	engine := try.E1(backend.Open())
 	fmt.Fprintf(os.Stderr, "engine: %s\n", backend.Engine())
 	return engine
 }
@@ -129,7 +129,7 @@ const setupCommand = "go run ./cmd/semcon lab --setup-only"
 func openDevices(n int, checkpointEvery time.Duration) compute.Backend {
 	refuse(n < 1, "--devices %d is not positive", n)
 	refuse(checkpointEvery < 0, "--checkpoint-every %v is negative", checkpointEvery)
-	return must.M1(backend.OpenDevices(n))
+	return try.E1(backend.OpenDevices(n))
 }
 
 // announceEngine prints the engine of a run, its devices if there are several, and a warning where there is a faster engine.
@@ -182,7 +182,7 @@ func locateSettings(c *cobra.Command, set *[]string) {
 	watch.Cached = !slices.Contains([]string{"run", "submit"}, c.Name())
 	located, err := hub.Settings(c.Context(), *set, watch)
 	refuse(err != nil && c.Context().Err() == nil, "%v", err) // The setting names what cannot be had.
-	*set = must.M1(located, err)
+	*set = try.E1(located, err)
 }
 
 // printPublished prints where published weights are, and what was tried of them.
@@ -236,7 +236,7 @@ func importVerb() *cobra.Command {
 		if *out != "" {
 			requireWritableFile("out", *out)
 		}
-		names[0] = must.M1(hub.Locate(c.Context(), names[0], downloads))
+		names[0] = try.E1(hub.Locate(c.Context(), names[0], downloads))
 		v := vitFile{Import: choice.read(names[0])}
 		read, w := *v.Import, textOf(*format)
 		fmt.Fprint(w, v.Import)
@@ -258,7 +258,7 @@ func importVerb() *cobra.Command {
 func (v vitFile) export(source, out string, naming weights.Naming) {
 	err := naming.Fits(v.ViT)
 	fail(err != nil, "%s: %w", source, err)
-	store := must.M1(v.Store())
+	store := try.E1(v.Store())
 	v.Release()
 	metadata := map[string]string{
 		"source": filepath.Base(source), "format": "pt", "architecture": v.ViT.Name, "positions": string(v.ViT.Positions), // Beside a config.json they count.
@@ -266,12 +266,12 @@ func (v vitFile) export(source, out string, naming weights.Naming) {
 	if len(v.Ignored) > 0 {
 		metadata["ignored"] = strings.Join(v.Ignored, " ")
 	}
-	must.M(weights.Export(out, naming, store, "/", v.ViT, v.Head, metadata))
-	preprocessing, size, _ := must.M3(weights.ReadPreprocessing(source))
+	try.E(weights.Export(out, naming, store, "/", v.ViT, v.Head, metadata))
+	preprocessing, size, _ := try.E3(weights.ReadPreprocessing(source))
 	if filepath.Base(out) == weights.ModelFile {
-		must.M(weights.WriteConfig(out, naming, v.ViT, preprocessing, size))
+		try.E(weights.WriteConfig(out, naming, v.ViT, preprocessing, size))
 	}
-	must.M(weights.Card{ViT: v.ViT, Naming: naming, Preprocessing: preprocessing, Size: size, Head: v.Head != nil, Facts: []weights.Fact{
-		{Name: "Imported from", Text: filepath.Base(source) + ", " + must.M1(digestOf(source))}, {Name: "Its keys", Text: v.String()},
+	try.E(weights.Card{ViT: v.ViT, Naming: naming, Preprocessing: preprocessing, Size: size, Head: v.Head != nil, Facts: []weights.Fact{
+		{Name: "Imported from", Text: filepath.Base(source) + ", " + try.E1(digestOf(source))}, {Name: "Its keys", Text: v.String()},
 	}}.Write(out))
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"gonum.org/v1/gonum/mat"
 )
@@ -166,9 +167,5 @@ func ByRank(bins []PositiveRate, groups int) ([]PositiveRate, error) {
 // Trend is the rank correlation of the positive rate with similarity over groups of [ByRank], in [−1, 1]: 1 if each group has a higher rate than the
 // one before, as where noise falls with similarity. It is NaN if all rates are equal or there are no pairs.
 func Trend(groups []PositiveRate) (float64, error) {
-	var places, rates []float64
-	for i, g := range groups {
-		places, rates = append(places, float64(i)), append(rates, g.Rate)
-	}
-	return stats.Spearman(places, rates)
+	return stats.Spearman(lo.RangeFrom(0.0, len(groups)), lo.Map(groups, func(g PositiveRate, _ int) float64 { return g.Rate }))
 }

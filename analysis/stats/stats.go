@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/samber/lo"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat"
@@ -65,23 +66,16 @@ func PrincipalComponents(rows [][]float64, k int) ([][]float64, error) {
 		return nil, fmt.Errorf("%d principal components of %d rows", k, len(rows))
 	}
 	dim := len(rows[0])
-	centred := mat.NewDense(len(rows), dim, nil)
-	mean := make([]float64, dim)
 	for i, row := range rows {
-		if len(row) != dim {
-			return nil, fmt.Errorf("principal components: row %d has %d numbers, the first has %d", i, len(row), dim)
-		}
-		for j, x := range row {
-			if math.IsNaN(x) || math.IsInf(x, 0) {
-				return nil, fmt.Errorf("principal components: row %d has %v", i, x)
-			}
-			mean[j] += x / float64(len(rows))
+		if sum := floats.Sum(row); len(row) != dim || math.IsNaN(sum) || math.IsInf(sum, 0) {
+			return nil, fmt.Errorf("principal components: row %d has %d numbers with the sum %v, the first has %d", i, len(row), sum, dim)
 		}
 	}
-	for i, row := range rows {
-		for j, x := range row {
-			centred.Set(i, j, x-mean[j])
-		}
+	centred := mat.NewDense(len(rows), dim, slices.Concat(rows...))
+	for c := range dim {
+		column := mat.Col(nil, c, centred)
+		floats.AddConst(-stat.Mean(column, nil), column)
+		centred.SetCol(c, column)
 	}
 	var covariance mat.SymDense
 	covariance.SymOuterK(1/float64(len(rows)), centred.T())
@@ -95,18 +89,12 @@ func PrincipalComponents(rows [][]float64, k int) ([][]float64, error) {
 	for c := range k {
 		direction := mat.Col(nil, dim-1-c, &vectors)
 		if slices.Max(direction) < -slices.Min(direction) {
-			for j := range direction {
-				direction[j] = -direction[j]
-			}
+			floats.Scale(-1, direction)
 		}
 		directions.SetCol(c, direction)
 	}
 	coordinates.Mul(centred, directions)
-	out := make([][]float64, len(rows))
-	for i := range out {
-		out[i] = mat.Row(nil, i, &coordinates)
-	}
-	return out, nil
+	return lo.Times(len(rows), func(i int) []float64 { return mat.Row(nil, i, &coordinates) }), nil
 }
 
 // PValue is the p-value of the two-sided t-test for mean 0. It is below 1 − [Confidence] exactly if the interval of [MeanInterval] does not contain 0. It is

@@ -3,6 +3,7 @@ package theory
 import (
 	"math"
 
+	"github.com/samber/lo"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -122,11 +123,8 @@ func (f *Features) MomentBound() MomentBound {
 	classMeans, imageMeans := f.ClassMeans(), f.ImageMeans()
 	everywhere := f.groupMeans(f.Correlation())
 	within := f.classMoments()
-	squares := make([]float64, f.Classes) // ‖μ_k‖²
-	for k := range squares {
-		squares[k] = dot(classMeans.RawRowView(k), classMeans.RawRowView(k))
-	}
-	var products mat.Dense // z̄ᵀμ_k
+	squares := lo.Times(f.Classes, func(k int) float64 { return dot(classMeans.RawRowView(k), classMeans.RawRowView(k)) }) // ‖μ_k‖²
+	var products mat.Dense                                                                                                 // z̄ᵀμ_k
 	products.Mul(imageMeans, classMeans.T())
 
 	var b MomentBound

@@ -18,6 +18,7 @@ import (
 	"slices"
 
 	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -82,11 +83,7 @@ func GridFeatures(rows mat.Matrix, classes, images, views int, radius float64) (
 	if classes < 1 || images < 1 || views < 1 || classes*images*views != count {
 		return nil, fmt.Errorf("features: %d vectors are not %d classes of %d images with %d views", count, classes, images, views)
 	}
-	labels := make([]int32, classes*images)
-	for i := range labels {
-		labels[i] = int32(i / images)
-	}
-	return NewFeatures(rows, labels, radius)
+	return NewFeatures(rows, lo.Times(classes*images, func(i int) int32 { return int32(i / images) }), radius)
 }
 
 // Len is N, the number of views of all images.
@@ -281,15 +278,9 @@ func (t Toy) Inputs() (*mat.Dense, error) {
 	source := func(purpose uint64) *rand.Rand { return rand.New(rand.NewPCG(t.Seed, purpose)) }
 	classes, images, places, crops, noise := source(1), source(2), source(3), source(4), source(5)
 	part := func(random *rand.Rand) []float64 {
-		v := make([]float64, t.Size)
-		for i := range v {
-			v[i] = random.NormFloat64()
-		}
+		v := lo.Times(t.Size, func(int) float64 { return random.NormFloat64() })
 		length := math.Sqrt(dot(v, v))
-		for i := range v {
-			v[i] /= length
-		}
-		return v
+		return lo.Map(v, func(x float64, _ int) float64 { return x / length })
 	}
 	shared := int(math.Round(t.Shared * float64(t.Parts)))
 	shown := max(1, int(math.Round(t.Crop*float64(t.Parts))))

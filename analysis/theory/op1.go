@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/samber/lo"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/optimize"
 )
@@ -186,10 +187,7 @@ func (p OP1) floors() *mat.Dense {
 // from solves the problem from one random start.
 func (p OP1) from(random *rand.Rand, floor *mat.Dense) (*Solution, error) {
 	count, _ := floor.Dims()
-	y := make([]float64, count*p.Dim)
-	for i := range y {
-		y[i] = random.NormFloat64()
-	}
+	y := lo.Times(count*p.Dim, func(int) float64 { return random.NormFloat64() })
 	a := &augmented{problem: p, floor: floor, weight: 1, shift: mat.NewDense(count, count, nil),
 		z: mat.NewDense(count, p.Dim, nil), gradient: mat.NewDense(count, p.Dim, nil), similarity: mat.NewDense(count, count, nil),
 		pull: mat.NewDense(count, count, nil), grad: make([]float64, count*p.Dim)}

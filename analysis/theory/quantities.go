@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/dsnet/try"
 	"github.com/samber/lo"
@@ -64,12 +65,11 @@ func (f *Features) Correlation() *mat.SymDense {
 
 // classCorrelations are the correlation matrices of the single classes; C_f is their mean.
 func (f *Features) classCorrelations() []*mat.SymDense {
-	all := make([]*mat.SymDense, f.Classes)
-	for k := range all {
-		all[k] = new(mat.SymDense)
-		all[k].SymOuterK(1/float64(f.Images*f.Views), f.class(k).T())
-	}
-	return all
+	return lo.Times(f.Classes, func(k int) *mat.SymDense {
+		c := new(mat.SymDense)
+		c.SymOuterK(1/float64(f.Images*f.Views), f.class(k).T())
+		return c
+	})
 }
 
 // EffectiveRank is the exponential of the entropy of C_f's spectrum, in [1, d]: d if C_f = r²/d·I, the optimum of the diversity term, and 1 if all
@@ -100,11 +100,7 @@ func (f *Features) IsotropyDefect() float64 {
 // CorrelationPeak is ω = max over images of E_{j ∈ T2}[z_jᵀ C z_j]: r⁴/d if C is isotropic, and up to r⁴ if classes crowd together. It tells the
 // repaired theorem whether diversity was attained (erratum E14).
 func (f *Features) CorrelationPeak() float64 {
-	peak := math.Inf(-1)
-	for _, share := range f.groupMeans(f.Correlation()) {
-		peak = max(peak, share)
-	}
-	return peak
+	return slices.Max(f.groupMeans(f.Correlation()))
 }
 
 // groupMeans are E_{j ∈ T2}[z_jᵀ M z_j] for each image.
@@ -154,12 +150,7 @@ func (f *Features) Quantities(thresholds int) (_ map[string]float64, _ TailCurve
 		"omega": comparison.Omega, "effective_rank": rank, "isotropy_defect": f.IsotropyDefect(),
 		"sum_delta": sum, "sum_delta_fails": fails, "delta_same": same / float64(f.Len()), "delta_other": other / float64(f.Len()),
 	}
-	for name, value := range values {
-		if math.IsNaN(value) || math.IsInf(value, 0) {
-			delete(values, name)
-		}
-	}
-	return values, curves, nil
+	return lo.OmitBy(values, func(_ string, value float64) bool { return math.IsNaN(value) || math.IsInf(value, 0) }), curves, nil
 }
 
 // capped caps a bound at 1, the trivial bound of an error rate, which also counts if the conditions of its theorem do not hold.

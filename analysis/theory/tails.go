@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -144,11 +145,8 @@ type TailsFile struct{ records [][]string }
 // Add appends the curves of one kind of views in one form.
 func (t *TailsFile) Add(views, form string, curves TailCurves) {
 	for i := range curves.Thresholds {
-		record := []string{views, form}
-		for _, column := range curves.columns() {
-			record = append(record, strconv.FormatFloat((*column)[i], 'g', -1, 64))
-		}
-		t.records = append(t.records, record)
+		numbers := lo.Map(curves.columns(), func(column *[]float64, _ int) string { return strconv.FormatFloat((*column)[i], 'g', -1, 64) })
+		t.records = append(t.records, append([]string{views, form}, numbers...))
 	}
 }
 

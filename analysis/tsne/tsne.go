@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/samber/lo"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
@@ -45,10 +46,9 @@ func (o Options) Embed(ctx context.Context, p *mat.SymDense) (points []Point, di
 	}
 	n := p.SymmetricDim()
 	random := rand.New(rand.NewPCG(o.Seed, 0x75e))
-	points = make([]Point, n)
-	for i := range points {
-		points[i] = Point{initialDeviation * random.NormFloat64(), initialDeviation * random.NormFloat64()}
-	}
+	points = lo.Times(n, func(int) Point {
+		return Point{initialDeviation * random.NormFloat64(), initialDeviation * random.NormFloat64()}
+	})
 	if err := descend(ctx, mat.DenseCopyOf(p), points, o.Steps); err != nil { // In a dense matrix rows lie in a row of memory.
 		return nil, 0, err
 	}
@@ -130,11 +130,9 @@ func gradient(p *mat.Dense, scale float64, points []Point) []Point {
 	for _, sum := range sums {
 		z += sum
 	}
-	slopes := make([]Point, n)
-	for i := range slopes {
-		slopes[i] = Point{4 * (scale*attraction[i].X - repulsion[i].X/z), 4 * (scale*attraction[i].Y - repulsion[i].Y/z)}
-	}
-	return slopes
+	return lo.Map(attraction, func(a Point, i int) Point {
+		return Point{4 * (scale*a.X - repulsion[i].X/z), 4 * (scale*a.Y - repulsion[i].Y/z)}
+	})
 }
 
 // closeness is a Student t kernel with one degree of freedom.

@@ -221,10 +221,7 @@ func drawClasses(model *finetune.SegmentationModel, photo *datasets.SegmentedIma
 	mask := &image.Paletted{Pix: classes, Stride: photo.Width, Rect: image.Rect(0, 0, photo.Width, photo.Height), Palette: datasets.Palette(model.Colours)}
 	overlay := photo.Image()
 	draw.DrawMask(overlay, mask.Rect, mask, image.Point{}, image.NewUniform(color.Alpha{128}), image.Point{}, draw.Over)
-	counts := map[uint8]int{}
-	for _, class := range classes {
-		counts[class]++
-	}
+	counts := lo.CountValues(classes)
 	largestFirst := func(a, b uint8) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) }
 	var shares []string
 	var colours []color.RGBA
@@ -273,25 +270,18 @@ func detectVerb() *cobra.Command {
 
 // imageIDs returns the numbers of images in results: their names, or their places if a name is no number.
 func imageIDs(stems []string) (ids []int64) {
-	for _, stem := range stems {
-		if id, err := strconv.ParseInt(stem, 10, 64); err == nil && !slices.Contains(ids, id) {
-			ids = append(ids, id)
-		}
-	}
-	if len(ids) < len(stems) {
-		return lo.RangeFrom(int64(1), len(stems))
-	}
-	return ids
+	ids = lo.Uniq(lo.FilterMap(stems, func(stem string, _ int) (int64, bool) {
+		id, err := strconv.ParseInt(stem, 10, 64)
+		return id, err == nil
+	}))
+	return lo.Ternary(len(ids) < len(stems), lo.RangeFrom(int64(1), len(stems)), ids)
 }
 
 // drawFound writes the picture of an image and returns the objects in it, the best first. It ends the verb with an error.
 func drawFound(model *finetune.DetectionModel, photo *datasets.SegmentedImage, found []finetune.Found, least float64, path string) string {
 	var objects []figures.Object
 	var names []string
-	for _, f := range found {
-		if f.Score < least {
-			continue
-		}
+	for _, f := range lo.Filter(found, func(f finetune.Found, _ int) bool { return f.Score >= least }) {
 		text := fmt.Sprintf("%s %.2f", model.Categories[f.Class].Name, f.Score)
 		objects, names = append(objects, figures.Object{Box: f.Box, Mask: f.Mask, Class: f.Class, Label: text}), append(names, text)
 	}

@@ -7,7 +7,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"flag"
@@ -44,7 +43,7 @@ func main() {
 			os.Exit(1)
 		}
 	}
-	all := must.M1(readNumbers(numbersFile))
+	all := must.M1(study.ReadCurve[number](numbersFile))
 	if *name != "" {
 		isOld := func(n number) bool { return n.Table == *name }
 		at := slices.IndexFunc(all, isOld)
@@ -52,7 +51,7 @@ func main() {
 			at = len(all)
 		}
 		all = slices.Insert(slices.DeleteFunc(all, isOld), at, must.M1(measured(*name, *out, *experiment, *profile, *data, flag.Args()))...)
-		must.M(writeNumbers(numbersFile, all))
+		must.M(study.WriteCurve(numbersFile, all))
 	}
 	for _, page := range append(must.M1(filepath.Glob("docs/*.md")), "README.md") {
 		old := string(must.M1(os.ReadFile(page)))
@@ -118,22 +117,6 @@ func (n number) cell() string {
 // source says in a line where numbers are from.
 func (n number) source() string {
 	return fmt.Sprintf("Profile %s, %s, commit %s of %s. %s.", n.Profile, plural.Count(n.Seeds, "seed"), n.Commit, n.Date, n.Data)
-}
-
-// readNumbers reads a file of numbers.
-func readNumbers(file string) ([]number, error) { return study.ReadCurve[number](file) }
-
-// writeNumbers writes a file of numbers, a line each.
-func writeNumbers(file string, all []number) error {
-	var content bytes.Buffer
-	encoder := json.NewEncoder(&content)
-	encoder.SetEscapeHTML(false)
-	for _, n := range all {
-		if err := encoder.Encode(n); err != nil {
-			return err
-		}
-	}
-	return os.WriteFile(file, content.Bytes(), 0o644)
 }
 
 // table writes the named table as Markdown. Its rows and columns stand as the file first names them. Corner is the head of the rows.

@@ -15,7 +15,7 @@ const root = "../.."
 
 // TestDocsTablesAreOfTheRecords: the pages have the tables that the file of numbers gives, and each of the file's tables stands on a page.
 func TestDocsTablesAreOfTheRecords(t *testing.T) {
-	all, err := readNumbers(filepath.Join(root, numbersFile))
+	all, err := study.ReadCurve[number](filepath.Join(root, numbersFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestDocsTablesAreOfTheRecords(t *testing.T) {
 
 // TestDocsNumbersAreInTheRecords: a decimal number in the sentences of pages about results is one of the file's numbers.
 func TestDocsNumbersAreInTheRecords(t *testing.T) {
-	all, err := readNumbers(filepath.Join(root, numbersFile))
+	all, err := study.ReadCurve[number](filepath.Join(root, numbersFile))
 	if err != nil {
 		t.Fatal(err)
 	}

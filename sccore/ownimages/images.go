@@ -7,6 +7,7 @@
 package ownimages
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -215,10 +216,9 @@ func (s Start) encoder() (encoder.ViT, error) {
 	}
 	config := sccore.Default()
 	config.Encoder = "vit-tiny"
-	if err := settings.Apply(&config, s.given("encoder")...); err != nil {
-		return encoder.ViT{}, err
-	}
-	return encoder.ViTByName(config.Encoder)
+	err := settings.Apply(&config, s.given("encoder")...)
+	v, unknown := encoder.ViTByName(config.Encoder)
+	return v, cmp.Or(err, unknown)
 }
 
 // given returns the assignments to a key.

@@ -86,13 +86,11 @@ func Write(file string, o Options) error {
 	for _, e := range experiments.All() {
 		s := o.section(e, file)
 		p.Sections, p.Problems = append(p.Sections, s), append(p.Problems, s.Problems...)
-		if s.Records > 0 {
-			p.Recorded++
-		}
 		if !s.Complete {
 			p.Commands = append(p.Commands, o.Command(e))
 		}
 	}
+	p.Recorded = lo.CountBy(p.Sections, func(s section) bool { return s.Records > 0 })
 	board, err := experiments.Claims(o.Out, o.Profile, o.Set...)
 	if err != nil {
 		p.Problems = append(p.Problems, fmt.Sprintf("the claims: %v", err))
@@ -183,9 +181,8 @@ func (s *section) figures(e study.Experiment, records []study.Record, o Options)
 		return err
 	})
 	if err != nil {
-		for line := range strings.Lines(err.Error()) {
-			s.Problems = append(s.Problems, fmt.Sprintf("%s: %s", e.Name, strings.TrimSpace(line)))
-		}
+		lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+		s.Problems = append(s.Problems, lo.Map(lines, func(line string, _ int) string { return e.Name + ": " + strings.TrimSpace(line) })...)
 	}
 	for _, f := range drawn {
 		var source template.URL

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -65,21 +66,16 @@ func linearRanker(e *Encoder, d Data, p LinearProbe) ranker {
 
 // accuracies measures classifiers with the first class and with the first five, as "NAME_Acc@1" and "NAME_Acc@5". Features are computed once.
 func accuracies(ctx context.Context, e *Encoder, d Data, size int, ranks map[string]ranker) (columns map[string]float64, err error) {
+	defer try.Handle(&err)
 	var features [2]*tensors.Tensor
 	for i, o := range d.Objects {
-		encoded, err := Encode(ctx, e.FeatureExtractor, o, size, o.Len(), false)
-		if err != nil {
-			return nil, err
-		}
+		encoded := try.E1(Encode(ctx, e.FeatureExtractor, o, size, o.Len(), false))
 		features[i] = tensors.FromFlatDataAndDimensions(encoded.Class, o.Len(), encoded.Dim)
 		defer features[i].FinalizeAll()
 	}
 	columns = map[string]float64{}
 	for name, rank := range ranks {
-		ranked, err := rank(features[0], features[1])
-		if err != nil {
-			return nil, err
-		}
+		ranked := try.E1(rank(features[0], features[1]))
 		for _, k := range []int{1, 5} {
 			columns[fmt.Sprintf("%s_Acc@%d", name, k)] = metrics.TopKAccuracy(ranked, d.Labels[1], k)
 		}
@@ -132,6 +128,7 @@ func OtherClasses(identity string) bool { return strings.Contains(identity, othe
 
 // Labelled opens images of one object each, with labels.
 func (s Source) Labelled() (d Data, err error) {
+	defer try.Handle(&err)
 	if s.Dataset == Synthetic {
 		d.Name = "synthetic objects"
 		for i := range 2 {
@@ -145,13 +142,8 @@ func (s Source) Labelled() (d Data, err error) {
 	var identities [2]string
 	var classes [2][]string
 	for i, split := range []datasets.Split{datasets.Train, datasets.Test} {
-		pictures, err := datasets.ImageNet(s.Dir, split)
-		if err != nil {
-			return d, err
-		}
-		if d.Labels[i], classes[i], err = pictures.Labels(); err != nil {
-			return d, err
-		}
+		pictures := try.E1(datasets.ImageNet(s.Dir, split))
+		d.Labels[i], classes[i] = try.E2(pictures.Labels())
 		d.Objects[i], identities[i] = LabelledPictures{ImageFolder: pictures}, pictures.Identity
 	}
 	d.Name, d.Classes = "ImageNet-1k", len(classes[0])
@@ -171,33 +163,25 @@ const heldOut = 5
 
 // classFolders opens class folders: those in the folders train and test, or train and val, of a single folder, or else all, of which every fifth image tests.
 func (s Source) classFolders() (d Data, err error) {
+	defer try.Handle(&err)
 	var parts [2]*datasets.ImageFolder
 	if train, test, ok := SplitFolders(s.Folders...); ok {
 		for i, folder := range []string{train, test} {
-			if parts[i], err = datasets.OpenImageFolder(folder); err != nil {
-				return d, err
-			}
+			parts[i] = try.E1(datasets.OpenImageFolder(folder))
 		}
 	} else {
-		all, err := datasets.OpenImages(s.Folders...)
-		if err != nil {
-			return d, err
-		}
+		all := try.E1(datasets.OpenImages(s.Folders...))
 		if all.Len() < heldOut {
 			return d, fmt.Errorf("image folder %s: contains %s, of which one in %d tests", all.Name, plural.Count(all.Len(), "image"), heldOut)
 		}
 		parts[0], parts[1] = all.HoldOut(all.Len() / heldOut)
 	}
 	var classes []string
-	if d.Labels[0], classes, err = parts[0].Labels(); err != nil {
-		return d, err
-	}
+	d.Labels[0], classes = try.E2(parts[0].Labels())
 	if len(classes) < 2 {
 		return d, fmt.Errorf("image folder %s: has one class, %s, which leaves nothing to tell apart", parts[0].Name, classes[0])
 	}
-	if d.Labels[1], err = parts[1].LabelsOf(classes); err != nil {
-		return d, err
-	}
+	d.Labels[1] = try.E1(parts[1].LabelsOf(classes))
 	for i, part := range parts {
 		d.Objects[i] = LabelledPictures{ImageFolder: part}
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -148,16 +149,12 @@ func (a AnnotatedPatches) standardization() (mean, deviation []float32) {
 
 // RandomViT draws the weights of a transformer that encoder.ViTByName knows, at the root of a store: the same on every backend.
 func RandomViT(name string, seed int) (v encoder.ViT, store *model.Store, err error) {
-	if v, err = encoder.ViTByName(name); err != nil {
-		return v, nil, err
-	}
-	host, err := backend.OpenConfig(backend.Go)
-	if err != nil {
-		return v, nil, err
-	}
+	defer try.Handle(&err)
+	v = try.E1(encoder.ViTByName(name))
+	host := try.E1(backend.OpenConfig(backend.Go))
 	defer host.Finalize()
 	store = model.NewStore()
-	err = caught(func() error {
+	try.E(caught(func() error {
 		tokens, err := model.NewExec(host, store, func(scope *model.Scope, images *Node) *Node { return v.Tokens(scope, images).Class })
 		if err != nil {
 			return err
@@ -165,10 +162,7 @@ func RandomViT(name string, seed int) (v encoder.ViT, store *model.Store, err er
 		defer tokens.Finalize()
 		_, err = tokens.Compile(shapes.Make(dtypes.Float32, 1, v.PatchSize, v.PatchSize, 3)) // Compiling creates the variables.
 		return err
-	})
-	if err != nil {
-		return v, nil, err
-	}
+	}))
 	return v, store, train.Initialize(store, uint64(seed))
 }
 
@@ -211,18 +205,14 @@ func (p PatchProbe) predict(b compute.Backend, train, test AnnotatedPatches, cla
 	}
 	store := model.NewStore()
 	defer store.Finalize()
-	err = caught(func() error {
+	err = caught(func() (err error) {
+		defer try.Handle(&err)
 		mean, deviation := train.standardization()
 		for name, values := range map[string][]float32{"mean": mean, "deviation": deviation} {
-			variable, err := store.CreateVariable("/"+name, tensors.FromValue(values))
-			if err != nil {
-				return err
-			}
+			variable := try.E1(store.CreateVariable("/"+name, tensors.FromValue(values)))
 			variable.SetTrainable(false)
 		}
-		if err := p.training(train, classes, seed).run(b, store); err != nil {
-			return err
-		}
+		try.E(p.training(train, classes, seed).run(b, store))
 		predicted, err = p.test(b, store, test, classes)
 		return err
 	})
@@ -260,24 +250,19 @@ func (p PatchProbe) training(set AnnotatedPatches, classes int, seed uint64) hea
 
 // test predicts every pixel of the set.
 func (p PatchProbe) test(b compute.Backend, store *model.Store, set AnnotatedPatches, classes int) (all []uint8, err error) {
-	predict, err := model.NewExec(b, store, func(scope *model.Scope, patches *Node) *Node {
+	defer try.Handle(&err)
+	predict := try.E1(model.NewExec(b, store, func(scope *model.Scope, patches *Node) *Node {
 		logits := head(scope, standardised(scope, Reshape(patches, -1, set.Dim)), classes)
 		logits = Reshape(logits, patchProbeBlock, set.Rows, set.Columns, classes)
 		return ArgMax(layers.ResizeBilinear(logits, set.Height, set.Width), -1, dtypes.Uint8)
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	defer predict.Finalize()
 	one, pixels := set.Rows*set.Columns*set.Dim, set.Height*set.Width
 	for first := 0; first < set.Len(); first += patchProbeBlock {
 		count := min(patchProbeBlock, set.Len()-first)
 		block := make([]float32, patchProbeBlock*one) // The last block is padded with zeros.
 		copy(block, set.Patches[first*one:(first+count)*one])
-		out, err := predict.Call1(tensors.FromFlatDataAndDimensions(block, patchProbeBlock, set.Rows, set.Columns, set.Dim))
-		if err != nil {
-			return nil, err
-		}
+		out := try.E1(predict.Call1(tensors.FromFlatDataAndDimensions(block, patchProbeBlock, set.Rows, set.Columns, set.Dim)))
 		all = append(all, tensors.MustCopyFlatData[uint8](out)[:count*pixels]...)
 		out.FinalizeAll()
 	}

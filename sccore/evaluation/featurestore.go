@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/internal/filelock"
 )
 
@@ -94,7 +95,8 @@ func OpenFeatureStore(dir string, settings any, tensors ...string) (s *FeatureSt
 }
 
 // resume reads the journal up to the first batch that is not whole, in its line or in the files of tensors, and cuts off what follows.
-func (s *FeatureStore) resume() error {
+func (s *FeatureStore) resume() (err error) {
+	defer try.Handle(&err)
 	lines := bufio.NewReader(s.journal)
 	ends := make([]int64, len(s.Tensors)+1) // Of the tensors and the journal.
 	for {
@@ -116,12 +118,8 @@ func (s *FeatureStore) resume() error {
 		ends = append(b.Sizes[:len(b.Sizes):len(b.Sizes)], ends[len(s.Tensors)]+int64(len(line)))
 	}
 	for i, file := range append(s.Tensors[:len(s.Tensors):len(s.Tensors)], s.journal) {
-		if err := file.Truncate(ends[i]); err != nil {
-			return err
-		}
-		if _, err := file.Seek(ends[i], io.SeekStart); err != nil {
-			return err
-		}
+		try.E(file.Truncate(ends[i]))
+		try.E1(file.Seek(ends[i], io.SeekStart))
 	}
 	return nil
 }
@@ -135,7 +133,8 @@ func (s *FeatureStore) Done() int {
 }
 
 // Add appends a batch: for each tensor the values of its images. Bytes of names that are not UTF-8 become U+FFFD.
-func (s *FeatureStore) Add(b StoredBatch, values ...[]byte) error {
+func (s *FeatureStore) Add(b StoredBatch, values ...[]byte) (err error) {
+	defer try.Handle(&err)
 	for _, texts := range []*[]string{&b.Images, &b.Skipped} {
 		*texts = slices.Clone(*texts)
 		for i, text := range *texts {
@@ -144,26 +143,14 @@ func (s *FeatureStore) Add(b StoredBatch, values ...[]byte) error {
 	}
 	b.Sizes, b.Sums = nil, nil
 	for i, file := range s.Tensors {
-		if _, err := file.Write(values[i]); err != nil {
-			return err
-		}
-		if err := file.Sync(); err != nil {
-			return err
-		}
-		size, err := file.Seek(0, io.SeekCurrent)
-		if err != nil {
-			return err
-		}
+		try.E1(file.Write(values[i]))
+		try.E(file.Sync())
+		size := try.E1(file.Seek(0, io.SeekCurrent))
 		b.Sizes, b.Sums = append(b.Sizes, size), append(b.Sums, crc32.Checksum(values[i], castagnoli))
 	}
 	b.Line = b.sum()
-	line, err := json.Marshal(b)
-	if err != nil {
-		return err
-	}
-	if _, err := s.journal.Write(append(line, '\n')); err != nil {
-		return err
-	}
+	line := try.E1(json.Marshal(b))
+	try.E1(s.journal.Write(append(line, '\n')))
 	s.Batches = append(s.Batches, b)
 	return s.journal.Sync()
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/heads"
@@ -57,19 +58,12 @@ func (r inContextReport) String() string {
 
 // Measure measures mIoU and pixel accuracy with a memory of each size.
 func (c InContext) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
-	if err := e.fits(c.Size); err != nil {
-		return r, err
-	}
+	defer try.Handle(&err)
+	try.E(e.fits(c.Size))
 	var all inContextReport
 	for i, size := range c.Memory {
-		memory, err := c.Remember(ctx, e.frozen(d.Train, c.Size), size)
-		if err != nil {
-			return r, err
-		}
-		segmentation, err := c.Evaluate(ctx, e.backend, memory, e.frozen(d.Test, c.Size))
-		if err != nil {
-			return r, err
-		}
+		memory := try.E1(c.Remember(ctx, e.frozen(d.Train, c.Size), size))
+		segmentation := try.E1(c.Evaluate(ctx, e.backend, memory, e.frozen(d.Test, c.Size)))
 		held, name := len(memory.Features)/memory.Dim, ""
 		if len(c.Memory) > 1 {
 			name = fmt.Sprintf("@%d", size)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/sccore/datasets"
 )
 
@@ -31,9 +32,8 @@ func (Keypoints) Open(s Source) (d Data, err error) {
 
 // Measure measures the share of points that are transferred right, with a report of [PCK].
 func (k Keypoints) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
-	if err := e.fits(k.Size); err != nil {
-		return r, err
-	}
+	defer try.Handle(&err)
+	try.E(e.fits(k.Size))
 	known := map[string]FeatureMap{} // Images occur in many pairs.
 	features := func(path string) (m FeatureMap, err error) {
 		if m, ok := known[path]; ok {
@@ -51,14 +51,8 @@ func (k Keypoints) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 		if ctx.Err() != nil {
 			return r, ctx.Err()
 		}
-		source, err := features(p.Source)
-		if err != nil {
-			return r, err
-		}
-		target, err := features(p.Target)
-		if err != nil {
-			return r, err
-		}
+		source := try.E1(features(p.Source))
+		target := try.E1(features(p.Target))
 		if err := k.Add(&pck, k.Transfer(source, target, p.SourcePoints), p.TargetPoints, p.TargetBox); err != nil {
 			return r, fmt.Errorf("%s: %w", p.Name, err)
 		}
@@ -72,10 +66,8 @@ func (k Keypoints) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 
 // squashed returns the patch features of an image that is resized to a square.
 func (k Keypoints) squashed(e *Encoder, path string) (m FeatureMap, err error) {
-	photo, err := datasets.ReadPhoto(path)
-	if err != nil {
-		return m, err
-	}
+	defer try.Handle(&err)
+	photo := try.E1(datasets.ReadPhoto(path))
 	by := e.Preprocessing
 	by.CropMode, by.CropPct, by.Resize = datasets.Squash, 1, 0
 	pixels, size, err := by.Apply(photo.Image(), k.Size, e.ViT.PatchSize)
@@ -84,10 +76,7 @@ func (k Keypoints) squashed(e *Encoder, path string) (m FeatureMap, err error) {
 	}
 	im := NewImage(pixels, size, by)
 	im.Name = path
-	all, err := e.ExtractAll([]Image{im}, Outputs{Patches: true})
-	if err != nil {
-		return m, err
-	}
+	all := try.E1(e.ExtractAll([]Image{im}, Outputs{Patches: true}))
 	f := all[0][0]
 	return FeatureMap{Features: f.Patches, Rows: f.Rows, Columns: f.Columns, Dim: e.ViT.Dim, Height: float64(photo.Height), Width: float64(photo.Width)}, nil
 }

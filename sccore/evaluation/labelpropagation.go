@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
@@ -116,22 +117,18 @@ func masks(labels *Node, size datasets.Size) *Node {
 
 // TrackAll tracks the objects of each video with the patch features of an encoder. It calls handle with the predicted masks of each video,
 // [Frames][Height·Width].
-func (p LabelPropagation) TrackAll(ctx context.Context, e *Encoder, videos []datasets.Video, handle func(v datasets.Video, masks [][]uint8) error) error {
-	tracker, err := p.NewTracker(e.backend, e.store, e.ViT.PatchSize, func(scope *model.Scope, images *Node) *Node {
+func (p LabelPropagation) TrackAll(ctx context.Context, e *Encoder, videos []datasets.Video, handle func(v datasets.Video, masks [][]uint8) error) (err error) {
+	defer try.Handle(&err)
+	tracker := try.E1(p.NewTracker(e.backend, e.store, e.ViT.PatchSize, func(scope *model.Scope, images *Node) *Node {
 		return e.ViT.Tokens(scope.Store().Scope(e.scope), images).Patches
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	defer tracker.Close()
 	for _, v := range videos {
 		masks, err := tracker.Track(ctx, v)
 		if err == nil {
 			err = handle(v, masks)
 		}
-		if err != nil {
-			return err
-		}
+		try.E(err)
 	}
 	return nil
 }
@@ -265,26 +262,17 @@ func (l trackedFrame) free() {
 	l.labels.MustFinalizeAll()
 }
 
-func (t *Tracker) track(ctx context.Context, v datasets.Video) ([][]uint8, error) {
+func (t *Tracker) track(ctx context.Context, v datasets.Video) (_ [][]uint8, err error) {
+	defer try.Handle(&err)
 	size := t.settings.size(v.Size, t.patch)
 	if size.Height < t.patch || size.Width < t.patch {
 		return nil, fmt.Errorf("frames of %d×%d pixels become %d×%d: too narrow", v.Width, v.Height, size.Width, size.Height)
 	}
-	if err := t.settings.fits(size.Height/t.patch, size.Width/t.patch); err != nil {
-		return nil, err
-	}
-	objects, err := v.Objects()
-	if err != nil {
-		return nil, err
-	}
-	given, err := v.Mask(0)
-	if err != nil {
-		return nil, err
-	}
+	try.E(t.settings.fits(size.Height/t.patch, size.Width/t.patch))
+	objects := try.E1(v.Objects())
+	given := try.E1(v.Mask(0))
 	first := trackedFrame{labels: t.labelMap(given, v.Size, max(objects, maxObjects)+1)}
-	if first.features, err = t.features(v, 0); err != nil {
-		return nil, err
-	}
+	first.features = try.E1(t.features(v, 0))
 	masks, previous := [][]uint8{given}, []trackedFrame{}
 	defer func() {
 		for _, frame := range append(previous, first) {
@@ -296,9 +284,7 @@ func (t *Tracker) track(ctx context.Context, v datasets.Video) ([][]uint8, error
 			return nil, ctx.Err()
 		}
 		now := trackedFrame{}
-		if now.features, err = t.features(v, i); err != nil {
-			return nil, err
-		}
+		now.features = try.E1(t.features(v, i))
 		var mask []uint8
 		if now.labels, mask, err = t.next(now.features, first, previous); err != nil {
 			now.features.MustFinalizeAll()
@@ -314,15 +300,10 @@ func (t *Tracker) track(ctx context.Context, v datasets.Video) ([][]uint8, error
 }
 
 // features are the features of a frame.
-func (t *Tracker) features(v datasets.Video, i int) (*tensors.Tensor, error) {
-	pixels, err := v.Frame(i)
-	if err != nil {
-		return nil, err
-	}
-	out, err := t.encode.Call(tensors.FromFlatDataAndDimensions(pixels, v.Height, v.Width, 3))
-	if err != nil {
-		return nil, err
-	}
+func (t *Tracker) features(v datasets.Video, i int) (_ *tensors.Tensor, err error) {
+	defer try.Handle(&err)
+	pixels := try.E1(v.Frame(i))
+	out := try.E1(t.encode.Call(tensors.FromFlatDataAndDimensions(pixels, v.Height, v.Width, 3)))
 	if err := safetensors.CheckFinite(tensors.MustCopyFlatData[float32](out[0])); err != nil {
 		out[0].MustFinalizeAll()
 		return nil, fmt.Errorf("frame %d: its features are not finite: %w", i, err)

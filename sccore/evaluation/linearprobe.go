@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -38,8 +39,9 @@ type headTraining struct {
 }
 
 // run trains the head in a store.
-func (h headTraining) run(b compute.Backend, store *model.Store) error {
-	step, err := model.NewExec(b, store, func(scope *model.Scope, inputs []*Node) *Node {
+func (h headTraining) run(b compute.Backend, store *model.Store) (err error) {
+	defer try.Handle(&err)
+	step := try.E1(model.NewExec(b, store, func(scope *model.Scope, inputs []*Node) *Node {
 		rate := inputs[len(inputs)-1]
 		loss := h.loss(scope, inputs[:len(inputs)-1])
 		var variables []*model.Variable
@@ -53,20 +55,11 @@ func (h headTraining) run(b compute.Backend, store *model.Store) error {
 			optim.DefaultAdamW().Update(scope.At("adam"), variables, gradients, rate, Const(loss.Graph(), float32(h.decay)))
 		}
 		return loss
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	defer step.Finalize()
 	for i := range h.steps {
-		inputs, err := h.batch(i)
-		if err != nil {
-			return err
-		}
-		out, err := step.Call(append(inputs, float32(optim.Cosine(i, h.steps, 0, h.rate, 0)))...)
-		if err != nil {
-			return err
-		}
+		inputs := try.E1(h.batch(i))
+		out := try.E1(step.Call(append(inputs, float32(optim.Cosine(i, h.steps, 0, h.rate, 0)))...))
 		loss := float64(tensors.ToScalar[float32](out[0]))
 		out[0].FinalizeAll()
 		if math.IsNaN(loss) || math.IsInf(loss, 0) {

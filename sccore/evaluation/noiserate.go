@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/analysis/dispersion"
 	"github.com/semcon/semcon/sccore"
@@ -118,6 +119,7 @@ func (n NoiseRate) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 // projected projects the patches with the target branch of the training that the encoder's file is of, and says so. An encoder without one is its own target branch,
 // whose projector the seed draws, as the method begins: tokens are its patches.
 func (n NoiseRate) projected(ctx context.Context, e *Encoder, set *datasets.Segmentation, tokens SampledPatches) (of SampledPatches, said string, err error) {
+	defer try.Handle(&err)
 	branch, err := sccore.ReadTarget(e.File)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -128,15 +130,10 @@ func (n NoiseRate) projected(ctx context.Context, e *Encoder, set *datasets.Segm
 	default:
 		defer branch.Store.Finalize()
 		said = "its projector is the training's"
-		frozen, err := NewFeatureExtractor(e.backend, branch.ViT, branch.Store, sccore.TargetEncoder, e.batch)
-		if err != nil {
-			return of, "", err
-		}
+		frozen := try.E1(NewFeatureExtractor(e.backend, branch.ViT, branch.Store, sccore.TargetEncoder, e.batch))
 		defer frozen.Close()
 		frozen.Preprocessing, frozen.Skipped = e.Preprocessing, e.Skipped
-		if of, err = n.Sample.Draw(ctx, frozen, set, e.Seed); err != nil {
-			return of, "", err
-		}
+		of = try.E1(n.Sample.Draw(ctx, frozen, set, e.Seed))
 	}
 	of.Dim = branch.PatchHead.OutDim
 	of.Features, err = branch.Project(e.backend, of.Features, e.Seed)
@@ -145,29 +142,15 @@ func (n NoiseRate) projected(ctx context.Context, e *Encoder, set *datasets.Segm
 
 // rates measures the positive rate of the top decile in % and the details of a record.
 func rates(patches dispersion.Patches, bins int) (top float64, details map[string]float64, err error) {
-	_, shown, err := patches.Measure(bins)
-	if err != nil {
-		return 0, nil, err
-	}
-	_, fine, err := patches.Measure(fineBins)
-	if err != nil {
-		return 0, nil, err
-	}
-	deciles, err := dispersion.ByRank(fine, Deciles)
-	if err != nil {
-		return 0, nil, err
-	}
-	whole, err := dispersion.ByRank(fine, 1)
-	if err != nil {
-		return 0, nil, err
-	}
+	defer try.Handle(&err)
+	_, shown := try.E2(patches.Measure(bins))
+	_, fine := try.E2(patches.Measure(fineBins))
+	deciles := try.E1(dispersion.ByRank(fine, Deciles))
+	whole := try.E1(dispersion.ByRank(fine, 1))
 	if whole[0].Pairs == 0 {
 		return 0, nil, fmt.Errorf("no pairs of annotated patches of different images")
 	}
-	trend, err := dispersion.Trend(deciles)
-	if err != nil {
-		return 0, nil, err
-	}
+	trend := try.E1(dispersion.Trend(deciles))
 	details = map[string]float64{DetailAllPairs: 100 * whole[0].Rate, detailPairs: float64(whole[0].Pairs) / 1e6}
 	if !math.IsNaN(trend) {
 		details[DetailTrend] = trend

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/sccore/datasets"
 	"gonum.org/v1/gonum/mat"
 )
@@ -100,20 +101,15 @@ func discover(ctx context.Context, e *Encoder, d Data, find ObjectDiscovery) (r 
 
 // objectIn returns the box of the object that is discovered in an image.
 func objectIn(e *Encoder, path string, find ObjectDiscovery) (box Box, err error) {
-	photo, err := datasets.ReadPhoto(path)
-	if err != nil {
-		return box, err
-	}
+	defer try.Handle(&err)
+	photo := try.E1(datasets.ReadPhoto(path))
 	patch := e.ViT.PatchSize
 	size := datasets.Size{Height: (photo.Height + patch - 1) / patch * patch, Width: (photo.Width + patch - 1) / patch * patch}
 	im := Image{Name: path, Height: size.Height, Width: size.Width, Pixels: make([]float32, size.Height*size.Width*3)} // Padded with 0, as in the official code.
 	for y, normal := 0, e.Preprocessing.Normalize(photo.Pixels); y < photo.Height; y++ {
 		copy(im.Pixels[y*size.Width*3:], normal[y*photo.Width*3:(y+1)*photo.Width*3])
 	}
-	all, err := e.ExtractAll([]Image{im}, Outputs{Patches: true, Keys: true})
-	if err != nil {
-		return box, err
-	}
+	all := try.E1(e.ExtractAll([]Image{im}, Outputs{Patches: true, Keys: true}))
 	f := all[0][0]
 	object, err := find(f.Patches, f.Rows, f.Columns, e.ViT.Dim)
 	if err != nil {

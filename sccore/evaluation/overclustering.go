@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/knn"
@@ -62,7 +63,8 @@ func (o Overclustering) Measure(ctx context.Context, e *Encoder, d Data) (r Resu
 
 // evaluate clusters the patches of whole images and names the clusters on the same images. A pixel is in the cluster of its patch. Seed draws the first
 // centres.
-func (o Overclustering) evaluate(ctx context.Context, b compute.Backend, images FrozenFeatures, seed uint64) (Clustered, error) {
+func (o Overclustering) evaluate(ctx context.Context, b compute.Backend, images FrozenFeatures, seed uint64) (_ Clustered, err error) {
+	defer try.Handle(&err)
 	dim, grid := images.Extractor.ViT.Dim, images.TestSize/images.Extractor.ViT.PatchSize
 	var features []float32
 	for patches, err := range images.All(ctx) {
@@ -75,17 +77,11 @@ func (o Overclustering) evaluate(ctx context.Context, b compute.Backend, images 
 	if n := len(features) / dim; n <= o.Clusters {
 		return Clustered{}, fmt.Errorf("clusters %d: there are only %d patches", o.Clusters, n)
 	}
-	found, err := o.cluster(ctx, b, features, dim, firstCentres(features, dim, o.Clusters, rand.New(rand.NewPCG(seed, 0))))
-	if err != nil {
-		return Clustered{}, err
-	}
+	found := try.E1(o.cluster(ctx, b, features, dim, firstCentres(features, dim, o.Clusters, rand.New(rand.NewPCG(seed, 0)))))
 	classes := len(images.Images.Classes)
 	counts := make([]int64, o.Clusters*classes) // Pixels, [cluster, class].
 	for i := range images.Images.Len() {
-		a, err := images.Images.Read(i)
-		if err != nil {
-			return Clustered{}, err
-		}
+		a := try.E1(images.Images.Read(i))
 		for p, class := range a.Mask {
 			if class != datasets.Ignore {
 				place := p/a.Width*grid/a.Height*grid + p%a.Width*grid/a.Width
@@ -177,18 +173,14 @@ func firstCentres(features []float32, dim, count int, rng *rand.Rand) []float32 
 }
 
 // cluster returns the cluster of each feature of length 1, by Lloyd's algorithm from the given centres. A cluster that loses all features keeps its centre.
-func (o Overclustering) cluster(ctx context.Context, b compute.Backend, features []float32, dim int, centres []float32) ([]int32, error) {
+func (o Overclustering) cluster(ctx context.Context, b compute.Backend, features []float32, dim int, centres []float32) (_ []int32, err error) {
+	defer try.Handle(&err)
 	var clusters []int32
 	for range o.Iterations {
-		bank, err := knn.NewBank(b, centres, dim)
-		if err != nil {
-			return nil, err
-		}
+		bank := try.E1(knn.NewBank(b, centres, dim))
 		found, err := bank.Find(ctx, features, 1)
 		bank.Close()
-		if err != nil {
-			return nil, err
-		}
+		try.E(err)
 		changed := clusters == nil
 		for i := range found.Indices {
 			changed = changed || clusters[i] != found.Indices[i]

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/analysis/stats"
@@ -122,24 +123,19 @@ func (p PatchRecall) Measure(ctx context.Context, e *Encoder, d Data) (r Result,
 // without a training patch is an error unless Least leaves it out, and so is a single class, of which recall is always 100 %. Where no class has more than
 // PerClass patches, all of them are held and the seed draws the probe's batches alone.
 func (p PatchRecall) Evaluate(ctx context.Context, b compute.Backend, train, test FrozenFeatures) (r PatchRecalls, err error) {
+	defer try.Handle(&err)
 	classes := train.Images.Classes
 	if len(classes) < 2 {
 		return r, fmt.Errorf("%s: recall of one class says nothing, want two or more", train.Images.Name)
 	}
-	known, _, err := p.draw(ctx, train)
-	if err != nil {
-		return r, err
-	}
+	known, _ := try.E2(p.draw(ctx, train))
 	for class, features := range known {
 		if len(features) == 0 && p.Least == 0 {
 			return r, fmt.Errorf("%s: no patch has %g %% of %q: choose the classes that count; those with patches are %s",
 				train.Images.Name, 100*p.Purity, classes[class], there(classes, known))
 		}
 	}
-	asked, images, err := p.draw(ctx, test)
-	if err != nil {
-		return r, err
-	}
+	asked, images := try.E2(p.draw(ctx, test))
 	for class, name := range classes {
 		if min(len(known[class]), len(asked[class])) >= p.Least {
 			known[len(r.Names)], asked[len(r.Names)], images[len(r.Names)] = known[class], asked[class], images[class]
@@ -213,6 +209,7 @@ func pureClasses(a *datasets.SegmentedImage, grid, classes int, purity float64) 
 // classify measures both classifiers on patches by class. images are those of the patches that are asked, of count; counts are by image, of the linear classifier and
 // of k-NN.
 func (p PatchRecall) classify(b compute.Backend, known, asked [][][]float32, images [][]int, count int, seed uint64) (r Recall, counts [2]stats.ByImage, err error) {
+	defer try.Handle(&err)
 	classes := len(known)
 	r = Recall{Classes: classes, Chance: 100 / float64(classes), Training: p.PerClass}
 	for _, features := range known {
@@ -231,10 +228,7 @@ func (p PatchRecall) classify(b compute.Backend, known, asked [][][]float32, ima
 	if len(test.Truth) == 0 {
 		return r, counts, errNotAnnotated
 	}
-	said, err := p.Probe.predict(b, train, test, classes, seed)
-	if err != nil {
-		return r, counts, err
-	}
+	said := try.E1(p.Probe.predict(b, train, test, classes, seed))
 	labels := make([]int32, len(train.Truth))
 	for i, class := range train.Truth {
 		labels[i] = int32(class)
@@ -242,10 +236,7 @@ func (p PatchRecall) classify(b compute.Backend, known, asked [][][]float32, ima
 	matrix := func(a AnnotatedPatches) *tensors.Tensor {
 		return tensors.FromFlatDataAndDimensions(a.Patches, len(a.Truth), a.Dim)
 	}
-	predicted, err := p.KNN.Rank(b, matrix(train), labels, classes, matrix(test), 1)
-	if err != nil {
-		return r, counts, err
-	}
+	predicted := try.E1(p.KNN.Rank(b, matrix(train), labels, classes, matrix(test), 1))
 	linear, nearest, of := metrics.NewConfusion(classes), metrics.NewConfusion(classes), slices.Concat(images...)
 	counts = [2]stats.ByImage{make(stats.ByImage, count), make(stats.ByImage, count)}
 	for i, class := range test.Truth {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -112,6 +113,7 @@ func (p SegmentationProbe) Evaluate(ctx context.Context, e *Encoder, d Data) (re
 }
 
 func (p SegmentationProbe) evaluate(ctx context.Context, e *Encoder, d Data, head heads.Segmentation) (result metrics.Segmentation, err error) {
+	defer try.Handle(&err)
 	train, test, seed, patch := d.Train, d.Test, e.Seed, e.ViT.PatchSize
 	if p.CropSize%patch != 0 || p.TestSize%patch != 0 {
 		return result, fmt.Errorf("segmentation: train %d and test %d are not both multiples of the patch size %d of %s", p.CropSize, p.TestSize, patch, e.ViT.Name)
@@ -119,16 +121,11 @@ func (p SegmentationProbe) evaluate(ctx context.Context, e *Encoder, d Data, hea
 	n := train.Len()
 	steps := cmp.Or(p.Steps, max(1, n*p.Epochs/p.Batch))
 	head.Classes = len(train.Classes)
-	trainer, err := NewSegmentationTrainer(e.backend, SegmentationConfig{
+	trainer := try.E1(NewSegmentationTrainer(e.backend, SegmentationConfig{
 		Head: head, Dim: e.ViT.Dim, Grid: p.CropSize / patch, Batch: p.Batch, Steps: steps, LearningRates: []float64{p.LearningRate}, FinalLearningRate: cmp.Or(p.FinalLearningRate, p.LearningRate),
-	})
-	if err != nil {
-		return result, err
-	}
+	}))
 	defer trainer.Close()
-	if err := trainer.Begin(seed); err != nil {
-		return result, err
-	}
+	try.E(trainer.Begin(seed))
 	trainer.Frozen = FrozenFeatures{Extractor: e.FeatureExtractor, Images: train, Crop: RandomResizedCrop{p.CropSize, p.MinScale}, Seed: seed, TestSize: p.TestSize}
 	var samples []Sample
 	for pass := 0; len(samples) < steps*p.Batch; pass++ {
@@ -146,16 +143,11 @@ func (p SegmentationProbe) evaluate(ctx context.Context, e *Encoder, d Data, hea
 		}
 	}
 	for range steps {
-		if _, err := trainer.Step(ctx); err != nil {
-			return result, err
-		}
+		try.E1(trainer.Step(ctx))
 	}
 	which := datasets.Spread(test.Len(), 0)
 	trainer.Frozen.Images = test
-	judged, err := trainer.Evaluate(which, trainer.Frozen.Whole(ctx, which))
-	if err != nil {
-		return result, err
-	}
+	judged := try.E1(trainer.Evaluate(which, trainer.Frozen.Whole(ctx, which)))
 	return judged[0], nil
 }
 
@@ -355,7 +347,8 @@ func (t *SegmentationTrainer) Evaluate(which []int, features iter.Seq2[Patches, 
 // pixel.
 func (t *SegmentationTrainer) Predict(
 	which []int, features iter.Seq2[Patches, error], show func(place int, a *datasets.SegmentedImage, head int, classes []uint8) error,
-) error {
+) (err error) {
+	defer try.Handle(&err)
 	grid, classes := t.Frozen.TestSize/t.Frozen.Extractor.ViT.PatchSize, t.config.Head.Classes
 	next, stop := iter.Pull2(features)
 	defer stop()
@@ -369,16 +362,13 @@ func (t *SegmentationTrainer) Predict(
 			}
 			copy(block[i*image:], patches.Features)
 		}
-		logits, err := t.Logits(tensors.FromFlatDataAndDimensions(block, evaluateBlock, grid, grid, t.config.Dim))
-		if err != nil {
-			return err
-		}
+		logits := try.E1(t.Logits(tensors.FromFlatDataAndDimensions(block, evaluateBlock, grid, grid, t.config.Dim)))
 		flat, side := make([][]float32, len(logits)), logits[0].Shape().Dim(1)
 		for head, tensor := range logits {
 			flat[head] = tensors.MustCopyFlatData[float32](tensor)
 			tensor.MustFinalizeAll()
 		}
-		err = datasets.EachImage(context.Background(), count, count, func(i int) error {
+		try.E(datasets.EachImage(context.Background(), count, count, func(i int) error {
 			a, err := t.Frozen.Images.Read(which[done+i])
 			if err != nil {
 				return err
@@ -390,10 +380,7 @@ func (t *SegmentationTrainer) Predict(
 				}
 			}
 			return nil
-		})
-		if err != nil {
-			return err
-		}
+		}))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/internal/spelling"
@@ -79,7 +80,8 @@ func Find(name string) (e study.Experiment, table string, err error) {
 // Claims returns the scoreboard of the paper's claims from the records under the folder out. Each claim is measured by the experiment that it names, on
 // synthetic data and on real ones apart. Runs with settings that --set changed count for no claim; the scoreboard names them. With set the claims of experiments
 // that have its keys are measured on runs with these settings instead, which the scoreboard says; it is an error if no experiment with records has them. It lists the data behind its numbers.
-func Claims(out string, profile study.Profile, set ...string) (figures.Scoreboard, error) {
+func Claims(out string, profile study.Profile, set ...string) (_ figures.Scoreboard, err error) {
+	defer try.Handle(&err)
 	type key struct {
 		id, part string
 		kind     figures.DataKind
@@ -88,10 +90,7 @@ func Claims(out string, profile study.Profile, set ...string) (figures.Scoreboar
 	var unknown error // Why an experiment with records does not have the settings; nil once one has.
 	taken := false
 	for _, e := range All() {
-		records, err := study.Records(study.Folder(out, e.Name))
-		if err != nil {
-			return figures.Scoreboard{}, err
-		}
+		records := try.E1(study.Records(study.Folder(out, e.Name)))
 		selected, selectErr := e.Selected(records, study.Options{Profile: profile, Out: out, Set: set})
 		asked := len(set) > 0 && selectErr == nil && len(records) > 0
 		if len(set) > 0 && len(records) > 0 && selectErr != nil {
@@ -106,10 +105,7 @@ func Claims(out string, profile study.Profile, set ...string) (figures.Scoreboar
 		}
 		claims := slices.DeleteFunc(figures.Claims(), func(claim figures.Claim) bool { return claim.Experiment != e.Name })
 		for _, kind := range []figures.DataKind{figures.Synthetic, figures.Real} {
-			found, err := e.Measure(records, profile, kind, claims...)
-			if err != nil {
-				return figures.Scoreboard{}, err
-			}
+			found := try.E1(e.Measure(records, profile, kind, claims...))
 			for i, claim := range claims {
 				note := found[i].Note
 				switch {

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/detection"
 	"github.com/semcon/semcon/sccore/rle"
@@ -220,14 +221,9 @@ func (t DetectionTraining) Batches(ctx context.Context, images *datasets.ObjectI
 		order.groups[group] = append(order.groups[group], i)
 	}
 	return batches(ctx, t.Training, images.Len(), from, order.at, func(canvas datasets.Size, at Place) (made DetectionImage, err error) {
-		picture, err := images.Read(at.Image)
-		if err != nil {
-			return made, err
-		}
-		objects, err := objectsOf(images, at.Image)
-		if err != nil {
-			return made, err
-		}
+		defer try.Handle(&err)
+		picture := try.E1(images.Read(at.Image))
+		objects := try.E1(objectsOf(images, at.Image))
 		return t.Transform.Apply(picture, objects, canvas, t.Objects, t.MaskSize, seed, at.Epoch, at.Image), nil
 	})
 }

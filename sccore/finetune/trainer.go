@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/dtypes/gotype"
@@ -208,28 +209,22 @@ func (n network) call(ctx context.Context, in Canvases, read func(outputs []*ten
 }
 
 // takeWeights sets the encoder of a store from the one at the root of another, whose position embeddings may be of another grid.
-func takeWeights(store *model.Store, vit encoder.ViT, pretrained *model.Store) error {
+func takeWeights(store *model.Store, vit encoder.ViT, pretrained *model.Store) (err error) {
+	defer try.Handle(&err)
 	for _, w := range vit.Weights() {
 		from, to := pretrained.GetVariable(model.ScopeSeparator+w.Path), store.GetVariable(model.JoinPath(model.ScopeSeparator, backboneScope, w.Path))
 		if from == nil {
 			return fmt.Errorf("fine-tuning: the pretrained weights have no %s", w.Path)
 		}
-		value, err := from.Value()
-		if err != nil {
-			return err
-		}
-		if value, err = value.LocalClone(); err != nil {
-			return err
-		}
+		value := try.E1(from.Value())
+		value = try.E1(value.LocalClone())
 		if w.Path == "pos_embed" && vit.GridSize > 0 && value.Shape().Rank() == 3 && !value.Shape().Equal(to.Shape()) {
 			value = resized(value, vit)
 		}
 		if !value.Shape().Equal(to.Shape()) {
 			return fmt.Errorf("fine-tuning: %s is %s in the pretrained weights, and %s in the encoder", w.Path, value.Shape(), to.Shape())
 		}
-		if err := to.SetValue(value); err != nil {
-			return err
-		}
+		try.E(to.SetValue(value))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -49,28 +50,22 @@ type Trainer struct {
 
 // NewTrainer returns a trainer on images and compiles its step. It keeps all images on the device, as bytes. The error names the setting that is out
 // of range.
-func NewTrainer(b compute.Backend, images *datasets.Images, config Config) (*Trainer, error) {
-	if err := settings.Check(config); err != nil {
-		return nil, err
-	}
+func NewTrainer(b compute.Backend, images *datasets.Images, config Config) (_ *Trainer, err error) {
+	defer try.Handle(&err)
+	try.E(settings.Check(config))
 	if images.Len() < config.Batch {
 		return nil, fmt.Errorf("batch %d is larger than %s, which has %d images; --set batch=%d fits", config.Batch, images.Name, images.Len(), images.Len())
 	}
 	if images.Height != images.Width {
 		return nil, fmt.Errorf("%s: images of %d×%d pixels are not square", images.Name, images.Width, images.Height)
 	}
-	pixels, err := place(b, images)
-	if err != nil {
-		return nil, err
-	}
+	pixels := try.E1(place(b, images))
 	t := &Trainer{Config: config, backend: b, images: images, pixels: pixels}
 	if t.Trainer, err = train.New(b, t.task()); err != nil {
 		pixels.Close()
 		return nil, err
 	}
-	if t.features, err = model.NewExec(b, t.Store(), t.featureGraph); err != nil {
-		return nil, err
-	}
+	t.features = try.E1(model.NewExec(b, t.Store(), t.featureGraph))
 	return t, nil
 }
 
@@ -279,23 +274,18 @@ type FeatureExtractor struct {
 }
 
 // NewFeatureExtractor compiles the named encoder for square images of size pixels and this many views of each. Load sets its weights.
-func NewFeatureExtractor(b compute.Backend, name string, size, viewsOfEach int) (*FeatureExtractor, error) {
-	backbone, err := encoder.ByName(name)
-	if err != nil {
-		return nil, err
-	}
+func NewFeatureExtractor(b compute.Backend, name string, size, viewsOfEach int) (_ *FeatureExtractor, err error) {
+	defer try.Handle(&err)
+	backbone := try.E1(encoder.ByName(name))
 	if size < 1 || viewsOfEach < 1 {
 		return nil, fmt.Errorf("feature extractor %s: %d views of %d pixels", name, viewsOfEach, size)
 	}
 	f := &FeatureExtractor{name: name, size: size, views: viewsOfEach, store: model.NewStore()}
-	f.features, err = model.NewExec(b, f.store, func(scope *model.Scope, inputs []*Node) *Node {
+	f.features = try.E1(model.NewExec(b, f.store, func(scope *model.Scope, inputs []*Node) *Node {
 		images, params := inputs[0], inputs[1]
 		x := standardized(views.Apply(images, params, size))
 		return backbone.Features(scope.In(onlineScope).In("backbone"), x, layers.Norm{})
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	caught := exceptions.TryCatch[error](func() {
 		_, err = f.features.Compile(shapes.Make(dtypes.Uint8, featureBatch, size, size, 3), shapes.Make(dtypes.Float32, viewsOfEach*featureBatch, views.NumParams))
 	})

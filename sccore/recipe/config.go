@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -91,7 +92,8 @@ func (c *Config) SetSteps(steps int) {
 }
 
 // Rules returns an error that names the first settings that contradict each other; see [settings.Check].
-func (c Config) Rules() error {
+func (c Config) Rules() (err error) {
+	defer try.Handle(&err)
 	switch {
 	case c.First.Correspondences.From == sccore.FromLabels:
 		return errors.New("first.correspondences.from: this experiment trains without labels")
@@ -104,18 +106,13 @@ func (c Config) Rules() error {
 	case c.Ignore != "" && c.Init == "":
 		return errors.New("ignore: there is no init whose keys it could match")
 	}
-	if _, err := c.evaluations(); err != nil {
-		return err
-	}
+	try.E1(c.evaluations())
 	if !c.WithoutControl {
 		if err := settings.CheckGroup("second", c.Control()); err != nil {
 			return fmt.Errorf("control (--set without_control=true leaves it out): %w", err)
 		}
 	}
-	vit, err := encoder.ViTByName(c.Second.Encoder)
-	if err != nil {
-		return err
-	}
+	vit := try.E1(encoder.ViTByName(c.Second.Encoder))
 	return cmp.Or(vit.CheckSize("size", c.Size), vit.CheckSize("recall.size", c.Recall.Size))
 }
 
@@ -154,21 +151,16 @@ func (c Config) Check(profile study.Profile, read bool) error {
 // the encoder, the resizing of its positions, and the nearest sizes of views and images that are made of its patches; synthetic images are encoded whole. It warns
 // of what becomes another. A --set that names an encoder leaves nothing open, and a file that cannot be read says nothing. config points to the configuration that
 // has c in it. The profiles real and full need a file. In real the momentum of the target branch follows the steps, unless --set sets it.
-func (c *Config) Configure(o study.Options, config checked, read bool) error {
-	if err := settings.Apply(config, o.Set...); err != nil {
-		return err
-	}
+func (c *Config) Configure(o study.Options, config checked, read bool) (err error) {
+	defer try.Handle(&err)
+	try.E(settings.Apply(config, o.Set...))
 	if c.follows(o.Set) {
-		if err := c.follow(o, config, read); err != nil {
-			return err
-		}
+		try.E(c.follow(o, config, read))
 	}
 	if o.Profile == study.Real && !settings.Given(o.Set, "second.momentum") {
 		c.SetSteps(c.Second.Steps)
 	}
-	if err := config.Check(o.Profile, read); err != nil {
-		return err
-	}
+	try.E(config.Check(o.Profile, read))
 	switch {
 	case c.Init != "":
 	case o.Profile == study.Full:

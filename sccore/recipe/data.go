@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -48,6 +49,7 @@ var smokeIdentity = fmt.Sprintf("; at most %d of each, spread evenly", smokeImag
 // Open opens the images of ImageNet and COCO below the data folder, in the real profile the images of PASCAL VOC, and the images of the evaluations during the
 // training. Without a data folder it draws the images of a seed.
 func Open(o study.Options, config Config, seed int) (d Data, err error) {
+	defer try.Handle(&err)
 	start := ""
 	if config.Init != "" { // Before anything is compiled or written.
 		digest := ""
@@ -58,9 +60,7 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 			return d, study.BadOption{Err: fmt.Errorf("--set init=%s: %w", config.Init, err)}
 		}
 		if config.follows(o.Set) {
-			if _, err := sccore.EncoderOf(config.Init, config.patterns()...); err != nil {
-				return d, err
-			}
+			try.E1(sccore.EncoderOf(config.Init, config.patterns()...))
 		}
 		start = fmt.Sprintf("; weights %s, sha256 %s", filepath.Base(config.Init), digest)
 	}
@@ -72,9 +72,7 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 	default:
 		d, err = read(o, config, seed, start)
 	}
-	if err != nil {
-		return d, err
-	}
+	try.E(err)
 	if d.evaluations, err = config.openEvaluations(o.Data, seed); err != nil {
 		return d, study.BadOption{Err: fmt.Errorf("--set %w", err)}
 	}
@@ -97,15 +95,11 @@ func drawn(config Config, seed int, start string) Data {
 // OpenAnnotated opens a seed's share of PASCAL VOC's training images, in canvases of size×size pixels, each an object and a scene, and what measures recall. Their
 // labels measure correspondences and spreads. start identifies what the training starts from.
 func OpenAnnotated(o study.Options, c Recall, size, shares, seed int, start string) (d Data, err error) {
-	opened, err := Annotated(evaluation.Source{Dir: o.Data, Dataset: "voc2012", Classes: c.Classes}, "recall.classes", datasets.Train)
-	if err != nil {
-		return d, err
-	}
+	defer try.Handle(&err)
+	opened := try.E1(Annotated(evaluation.Source{Dir: o.Data, Dataset: "voc2012", Classes: c.Classes}, "recall.classes", datasets.Train))
 	cut := o.SharesOf(opened.Name, opened.Train.Len(), "images", shares)
 	d = Data{title: Images, identity: study.IdentityOfShares(opened.ID, cut) + start, skipped: []string{}}
-	if err := d.openRecall(o, c, seed, shares); err != nil {
-		return d, err
-	}
+	try.E(d.openRecall(o, c, seed, shares))
 	scenes, err := opened.Train.Share(seed, cut).AnnotatedScenes(size)
 	if err == nil {
 		d.Train = sccore.Data{Objects: scenes, Labels: scenes.Labels, Background: scenes.Background()}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -187,19 +188,16 @@ type worker[C comparable, D study.Data] struct {
 }
 
 // Run trains the stage of a cell and records the encoder.
-func (w *worker[C, D]) Run(r *study.Run[C, D]) error {
+func (w *worker[C, D]) Run(r *study.Run[C, D]) (err error) {
+	defer try.Handle(&err)
 	data, config := w.cells.Base(r)
-	if err := w.SetData(data.Train); err != nil {
-		return err
-	}
+	try.E(w.SetData(data.Train))
 	w.Report(r.Skip)
 	var more []train.Evaluator
 	if w.cells.Evaluators != nil {
 		more = w.cells.Evaluators(r, w.Trainer)
 	}
-	if err := Train(r, w.Trainer, w.cells.Stage(r.Cell), r.Dir, data, config, more...); err != nil {
-		return err
-	}
+	try.E(Train(r, w.Trainer, w.cells.Stage(r.Cell), r.Dir, data, config, more...))
 	return w.cells.Record(r, w.Trainer)
 }
 
@@ -237,7 +235,8 @@ func (d Data) Neighbours(path string, seed int, c Config) Neighbours {
 
 // learn trains a stage from its last checkpoint or its start, and saves its curve and its encoders in its folder. During the training run its diagnostics, every
 // [Config].GradientsEvery steps, the ones of [Evaluators], and more.
-func learn[C comparable, D study.Data](r *study.Run[C, D], t *Trainer, s Stage, dir string, data Data, c Config, more []train.Evaluator) error {
+func learn[C comparable, D study.Data](r *study.Run[C, D], t *Trainer, s Stage, dir string, data Data, c Config, more []train.Evaluator) (err error) {
+	defer try.Handle(&err)
 	save := func(branch sccore.Branch, file string) error {
 		return t.SaveEncoder(filepath.Join(dir, file), branch, map[string]string{
 			"run": r.Cell.Name(), "stage": s.Name, "step": fmt.Sprint(t.Done()), "config": string(study.EncodeConfig(r.Cell.Config)),
@@ -275,13 +274,9 @@ func learn[C comparable, D study.Data](r *study.Run[C, D], t *Trainer, s Stage, 
 		}
 		return nil
 	}
-	if err := study.Train(r, &loop); err != nil {
-		return err
-	}
+	try.E(study.Train(r, &loop))
 	for file, branch := range map[string]sccore.Branch{OnlineFile: sccore.Online, targetFile: sccore.Target} {
-		if err := save(branch, file); err != nil {
-			return err
-		}
+		try.E(save(branch, file))
 	}
 	return loop.Clean()
 }
@@ -291,18 +286,15 @@ func learn[C comparable, D study.Data](r *study.Run[C, D], t *Trainer, s Stage, 
 func Measured[C comparable, D study.Data](
 	r *study.Run[C, D], row, dir string, frozen *evaluation.FeatureExtractor, measure func(*evaluation.Encoder) ([]study.Number, error),
 ) (numbers []study.Number, err error) {
+	defer try.Handle(&err)
 	if !r.Wants(row) {
 		return nil, nil
 	}
 	r.Say("measuring %s", row)
-	if numbers, err = measure(&evaluation.Encoder{FeatureExtractor: frozen, Seed: uint64(r.Cell.Seed)}); err != nil {
-		return nil, err
-	}
+	numbers = try.E1(measure(&evaluation.Encoder{FeatureExtractor: frozen, Seed: uint64(r.Cell.Seed)}))
 	curve, details := "", map[string]float64{}
 	if dir != "" {
-		if curve, details, err = curveOf(r, dir); err != nil {
-			return nil, err
-		}
+		curve, details = try.E2(curveOf(r, dir))
 	}
 	for i := range numbers {
 		numbers[i].Row, numbers[i].Curve, numbers[i].Details = row, curve, details

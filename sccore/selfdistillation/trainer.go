@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -252,11 +253,10 @@ func (t *Trainer) Configure(data sccore.Data, config Config) error {
 // read, the teacher; or a transformer that weights.ReadViT reads. A checkpoint of the same method also gives heads of the same sizes, centres, queues and
 // memories, so that the training continues; what the teacher does not have comes from the student. A full checkpoint of the authors gives both branches as they are, heads of the same
 // sizes and centres; see [Trainer.Continued]. All else starts with the initial values of the seed, and so does the optimizer. Keys of a transformer that match ignore are left out.
-func (t *Trainer) BeginFrom(path string, seed uint64, ignore ...string) error {
-	if err := t.Begin(seed); err != nil {
-		return err
-	}
-	err := t.Adopt(path, ignore, func(variable string) (from string, needed bool) {
+func (t *Trainer) BeginFrom(path string, seed uint64, ignore ...string) (err error) {
+	defer try.Handle(&err)
+	try.E(t.Begin(seed))
+	try.E(t.Adopt(path, ignore, func(variable string) (from string, needed bool) {
 		switch below, online := strings.CutPrefix(variable, "/"+onlineScope); {
 		case online:
 			inEncoder, ok := strings.CutPrefix(below, "/"+encoderScope+"/")
@@ -269,10 +269,7 @@ func (t *Trainer) BeginFrom(path string, seed uint64, ignore ...string) error {
 			return variable, false
 		}
 		return "", false
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	taken, err := weights.Take(path, t.Store(), officialKeys)
 	t.continued = !slices.ContainsFunc(train.Learnt(t.Store().RootScope(), onlineScope), func(variable *model.Variable) bool {
 		return strings.Contains(variable.Path(), "/"+headScope+"/") && !slices.Contains(taken, variable.Path())

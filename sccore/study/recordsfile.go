@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 
+	"github.com/dsnet/try"
 	"github.com/gofrs/flock"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/jsonstream"
@@ -66,19 +67,16 @@ func (r Record) Append(dir string) (err error) {
 var digestBegin = []byte(`,"digest":"`)
 
 // removeTail cuts off whatever follows the last line break, unless it is a record. What has a digest is kept in [BrokenFile].
-func removeTail(file *os.File, dir string) error {
+func removeTail(file *os.File, dir string) (err error) {
+	defer try.Handle(&err)
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("is not a regular file")
 	}
-	if err != nil {
-		return err
-	}
+	try.E(err)
 	begin := max(0, info.Size()-maxLine)
 	tail := make([]byte, info.Size()-begin)
-	if _, err := file.ReadAt(tail, begin); err != nil {
-		return err
-	}
+	try.E1(file.ReadAt(tail, begin))
 	last := bytes.LastIndexByte(tail, '\n') + 1
 	switch _, err := parseRecord(tail[last:]); {
 	case last == len(tail): // Nothing follows.
@@ -89,9 +87,7 @@ func removeTail(file *os.File, dir string) error {
 		_, err := file.Write([]byte{'\n'})
 		return err
 	case bytes.Contains(tail[last:], digestBegin):
-		if err := setAside(dir, append(tail[last:], '\n')); err != nil {
-			return err
-		}
+		try.E(setAside(dir, append(tail[last:], '\n')))
 	}
 	return file.Truncate(begin + int64(last))
 }
@@ -168,6 +164,7 @@ var digestField = regexp.MustCompile(`,"digest":"([0-9a-f]*)"}$`)
 
 // parseRecord reads one line. Lines of earlier versions have no digest; every field of them is known.
 func parseRecord(line []byte) (r Record, err error) {
+	defer try.Handle(&err)
 	line = bytes.TrimSpace(line)
 	if at := digestField.FindSubmatchIndex(line); at != nil {
 		digest := string(line[at[2]:at[3]])
@@ -177,14 +174,10 @@ func parseRecord(line []byte) (r Record, err error) {
 	} else {
 		strict := json.NewDecoder(bytes.NewReader(line))
 		strict.DisallowUnknownFields()
-		if err := strict.Decode(&r); err != nil {
-			return r, err
-		}
+		try.E(strict.Decode(&r))
 	}
 	r = Record{}
-	if err := json.Unmarshal(line, &r); err != nil {
-		return r, err
-	}
+	try.E(json.Unmarshal(line, &r))
 	if r.Cell == "" {
 		return r, errors.New("the cell is missing")
 	}
@@ -196,11 +189,10 @@ func parseRecord(line []byte) (r Record, err error) {
 
 // Repair moves the broken lines of an experiment's records to [BrokenFile] and returns their number.
 func Repair(dir string) (moved int, err error) {
+	defer try.Handle(&err)
 	path := filepath.Join(dir, RunsFile)
 	writers := flock.New(path + ".lock")
-	if err := writers.Lock(); err != nil {
-		return 0, err
-	}
+	try.E(writers.Lock())
 	defer writers.Close()
 	var whole, aside []byte
 	if err := eachLine(path, func(_ int, line []byte) {
@@ -213,9 +205,7 @@ func Repair(dir string) (moved int, err error) {
 	}); err != nil || moved == 0 {
 		return 0, err
 	}
-	if err := setAside(dir, aside); err != nil {
-		return 0, err
-	}
+	try.E(setAside(dir, aside))
 	return moved, atomicfile.WriteBytes(path, whole)
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/settings"
@@ -95,20 +96,16 @@ func (s Spec[C, D]) hashes(records []Record, o Options, dataset string) (hashes 
 }
 
 // Results groups the records of one profile.
-func (s Spec[C, D]) Results(records []Record, profile Profile) (Results, error) {
+func (s Spec[C, D]) Results(records []Record, profile Profile) (_ Results, err error) {
+	defer try.Handle(&err)
 	records = slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return r.Profile != profile })
 	upgrade(records)
 	grouped := make([]groupedRecord, len(records))
 	for i, r := range records {
 		var config C
-		if err := r.DecodeConfig(&config); err != nil {
-			return Results{}, err
-		}
+		try.E(r.DecodeConfig(&config))
 		profileConfig := s.ProfileConfig(r, config)
-		changed, err := settings.Changed("", profileConfig, config)
-		if err != nil {
-			return Results{}, err
-		}
+		changed := try.E1(settings.Changed("", profileConfig, config))
 		if s.Common != nil {
 			config = s.Common(config, profileConfig)
 		}

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/internal/panics"
@@ -57,6 +58,7 @@ type task[C comparable, D Data] struct {
 
 // open lists the tasks of the selected cells. It opens each dataset's data of the first seed, whose titles it returns.
 func (s Spec[C, D]) open(b compute.Backend, o Options) (c *call[C, D], selected []*task[C, D], titles []string, err error) {
+	defer try.Handle(&err)
 	if s.Datasets == nil && o.Data != "" {
 		return nil, nil, nil, BadOption{fmt.Errorf("--data %s: %s makes its own data", o.Data, s.Name)}
 	}
@@ -67,10 +69,7 @@ func (s Spec[C, D]) open(b compute.Backend, o Options) (c *call[C, D], selected 
 		}
 		return nil, nil, nil, BadOption{fmt.Errorf("--cache %s: %s %s", o.Cache, s.Name, why)}
 	}
-	names, missing, err := s.datasets(o)
-	if err != nil {
-		return nil, nil, nil, err
-	}
+	names, missing := try.E2(s.datasets(o))
 	for _, line := range missing {
 		o.Warnf("%s", line)
 	}
@@ -91,9 +90,7 @@ func (s Spec[C, D]) open(b compute.Backend, o Options) (c *call[C, D], selected 
 	for _, cell := range cells {
 		data, ok := first[cell.Dataset]
 		if !ok {
-			if data, err = c.dataOf(cell, c.shared(cell)); err != nil {
-				return nil, nil, nil, err
-			}
+			data = try.E1(c.dataOf(cell, c.shared(cell)))
 			first[cell.Dataset] = data
 			if !slices.Contains(titles, data.Title()) {
 				titles = append(titles, data.Title())
@@ -130,19 +127,11 @@ func (c *call[C, D]) task(cell Cell[C], data D) *task[C, D] {
 
 // Run runs the selected cells that are not recorded yet, several at a time. It returns the first error of a cell. A cell whose loss diverges does not
 // stop the others.
-func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error {
-	c, selected, titles, err := s.open(b, o)
-	if err != nil {
-		return err
-	}
-	done, err := readRecorded(c.dir)
-	if err != nil {
-		return err
-	}
-	broken, err := BrokenLines(c.dir)
-	if err != nil {
-		return err
-	}
+func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) (err error) {
+	defer try.Handle(&err)
+	c, selected, titles := try.E3(s.open(b, o))
+	done := try.E1(readRecorded(c.dir))
+	broken := try.E1(BrokenLines(c.dir))
 	for _, line := range broken {
 		o.Warnf("%s (\"semcon doctor --repair\" moves it aside)", line)
 	}
@@ -168,9 +157,7 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error
 		if len(ready) == 0 {
 			return fmt.Errorf("the cells of %s depend on each other in a cycle", s.Name)
 		}
-		if err := c.runAll(ctx, ready); err != nil {
-			return err
-		}
+		try.E(c.runAll(ctx, ready))
 	}
 	if len(c.diverged) > 0 {
 		return fmt.Errorf("%d of %d runs diverged: %s", len(c.diverged), len(selected), strings.Join(c.diverged, "; "))
@@ -180,21 +167,16 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error
 
 // selected lists the cells of all datasets that --only selects.
 func (s Spec[C, D]) selected(o Options, datasets []string) (cells []Cell[C], err error) {
+	defer try.Handle(&err)
 	for _, dataset := range datasets {
-		more, err := s.Cells(o, dataset)
-		if err != nil {
-			return nil, err
-		}
+		more := try.E1(s.Cells(o, dataset))
 		cells = append(cells, more...)
 	}
 	var names []string
 	for _, c := range cells {
 		names = append(names, c.Name())
 	}
-	keep, err := Select(names, s.Parts, o.Only)
-	if err != nil {
-		return nil, err
-	}
+	keep := try.E1(Select(names, s.Parts, o.Only))
 	var kept []Cell[C]
 	for i, c := range cells {
 		if keep[i] {

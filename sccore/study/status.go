@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/train"
@@ -43,23 +44,16 @@ type CellStatus struct {
 }
 
 // Status tells how far each selected cell is, from records, locks and files. Other processes may be running the cells.
-func (s Spec[C, D]) Status(o Options) ([]CellStatus, error) {
-	c, tasks, _, err := s.open(nil, o)
-	if err != nil {
-		return nil, err
-	}
-	done, err := readRecorded(c.dir)
-	if err != nil {
-		return nil, err
-	}
+func (s Spec[C, D]) Status(o Options) (_ []CellStatus, err error) {
+	defer try.Handle(&err)
+	c, tasks, _ := try.E3(s.open(nil, o))
+	done := try.E1(readRecorded(c.dir))
 	var cells []Cell[C]
 	var all []CellStatus
 	for _, t := range tasks {
 		status := CellStatus{Name: t.name, State: Done}
 		if !t.complete(done, o.Profile) {
-			if err := status.read(t.dir); err != nil {
-				return nil, err
-			}
+			try.E(status.read(t.dir))
 		}
 		cells, all = append(cells, t.Cell), append(all, status)
 	}
@@ -73,18 +67,10 @@ func (s Spec[C, D]) Status(o Options) ([]CellStatus, error) {
 
 // Recorded counts the selected cells, and those with records, without opening the data. A cell that has some of its numbers counts as recorded.
 func (s Spec[C, D]) Recorded(o Options) (done, all int, err error) {
-	names, _, err := s.datasets(o)
-	if err != nil {
-		return 0, 0, err
-	}
-	cells, err := s.selected(o, names)
-	if err != nil {
-		return 0, 0, err
-	}
-	records, err := Records(Folder(o.Out, s.Name))
-	if err != nil {
-		return 0, 0, err
-	}
+	defer try.Handle(&err)
+	names, _ := try.E2(s.datasets(o))
+	cells := try.E1(s.selected(o, names))
+	records := try.E1(Records(Folder(o.Out, s.Name)))
 	recorded := map[[2]string]bool{} // By name and hash.
 	for _, r := range records {
 		if r.Profile == o.Profile {

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
@@ -116,7 +117,8 @@ var versions = sync.OnceValue(func() map[string]string {
 })
 
 // Record records those of the numbers that are still to be recorded.
-func (r *Run[C, D]) Record(numbers ...Number) error {
+func (r *Run[C, D]) Record(numbers ...Number) (err error) {
+	defer try.Handle(&err)
 	for _, n := range numbers {
 		n.Data = cmp.Or(n.Data, r.Data.Identity())
 		if !r.wants(n) {
@@ -136,9 +138,7 @@ func (r *Run[C, D]) Record(numbers ...Number) error {
 		if n.Images != nil { // A file of the number beside the model.
 			name := fmt.Sprintf("images-%s.json", Hash(fmt.Append(nil, r.task.key(r.call.options.Profile, n))))
 			path, err := r.Path(name)
-			if err = cmp.Or(err, atomicfile.WriteBytes(filepath.Join(r.Dir, name), EncodeConfig(n.Images))); err != nil {
-				return err
-			}
+			try.E(cmp.Or(err, atomicfile.WriteBytes(filepath.Join(r.Dir, name), EncodeConfig(n.Images))))
 			record.Images = path
 		}
 		record.place(r.Cell.Dataset)
@@ -148,9 +148,7 @@ func (r *Run[C, D]) Record(numbers ...Number) error {
 		if r.efficiency != nil {
 			record.Efficiency = new(r.efficiency())
 		}
-		if err := record.Append(r.call.dir); err != nil {
-			return err
-		}
+		try.E(record.Append(r.call.dir))
 		r.recorded[r.task.key(r.call.options.Profile, n)] = true
 	}
 	return nil

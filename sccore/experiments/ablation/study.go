@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -47,11 +48,10 @@ func lineOf(c study.Cell[maintable.Config]) (line sccore.Ablation, ok bool) {
 }
 
 // cells lists the cells of a call. The cells that others start from come first.
-func cells(o study.Options, dataset string) ([]study.Cell[maintable.Config], error) {
+func cells(o study.Options, dataset string) (_ []study.Cell[maintable.Config], err error) {
+	defer try.Handle(&err)
 	config := maintable.ProfileConfig(o.Profile, dataset == recipe.Images)
-	if err := config.Configure(o, &config, dataset == recipe.Images); err != nil {
-		return nil, err
-	}
+	try.E(config.Configure(o, &config, dataset == recipe.Images))
 	if second := config.Second; second.BlocksAfterFilter > 0 || second.Filter != "" {
 		return nil, fmt.Errorf("second.blocks_after_filter %d, second.filter %q: the lines from 8 on vary the filter of line 7, want 0 and none", second.BlocksAfterFilter, second.Filter)
 	}
@@ -63,9 +63,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[maintable.Config], err
 		rows = append(rows, strconv.Itoa(line.Line))
 	}
 	seeds := study.Seeds(Name, o)
-	if err := study.CheckSeeds(seeds, config.Shares); err != nil {
-		return nil, err
-	}
+	try.E(study.CheckSeeds(seeds, config.Shares))
 	var cells []study.Cell[maintable.Config]
 	for _, row := range rows {
 		for seed := range seeds {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/figures"
@@ -165,22 +166,16 @@ func Training(profile study.Profile, dataset string, vit encoder.ViT, classes in
 func test(
 	t *finetune.DetectionTrainer, r *study.Run[Config, Data], config finetune.DetectionTraining, last finetune.DetectionStep,
 ) (numbers []study.Number, err error) {
+	defer try.Handle(&err)
 	r.Say("testing on %d images", r.Data.tested.Len())
 	inference := config.Inference()
-	tested, err := inference.Evaluate(r.Context, r.Data.tested, t.Detect)
-	if err != nil {
-		return nil, err
-	}
+	tested := try.E1(inference.Evaluate(r.Context, r.Data.tested, t.Detect))
 	if tested.Boxes.AP < 0 {
 		return nil, errors.New("the test images show no object")
 	}
-	if err := metrics.WriteDetections(filepath.Join(r.Dir, resultsFile), tested.Detections); err != nil {
-		return nil, err
-	}
+	try.E(metrics.WriteDetections(filepath.Join(r.Dir, resultsFile), tested.Detections))
 	description := finetune.DetectorDescription{Dataset: r.Data.Title(), Categories: r.Data.train.Truth.Categories, Inference: inference}
-	if err := t.Export(filepath.Join(r.Dir, encoders.Model), description, map[string]string{"cell": r.Cell.Name()}); err != nil {
-		return nil, err
-	}
+	try.E(t.Export(filepath.Join(r.Dir, encoders.Model), description, map[string]string{"cell": r.Cell.Name()}))
 	for kind, result := range []metrics.COCOAP{tested.Boxes, tested.Masks} {
 		kind := []string{boxes, masks}[kind]
 		details := map[string]float64{"detections": float64(len(tested.Detections)), "loss": last.Loss}
@@ -281,30 +276,17 @@ func TrainingImages(data, dataset string, profile study.Profile, n int) (figures
 
 // Stages draws n evenly spread test images with the trained model of the lowest seed of a row ("random", "second", "ibot-s16") and a dataset: the truth; the
 // best proposals; what the first and the second stage make of them; and the detections with scores above 0.3. A row and dataset without records is an error.
-func Stages(r study.Results, b compute.Backend, data, out, row, dataset string, n int) (figures.ImageGrid, error) {
+func Stages(r study.Results, b compute.Backend, data, out, row, dataset string, n int) (_ figures.ImageGrid, err error) {
+	defer try.Handle(&err)
 	sheet := figures.ImageGrid{RowLabels: []string{"truth", "proposals", "after stage 1", "after stage 2", "detections"}, Images: make([][]image.Image, 5), Scale: 1}
 	record, c, key, file, err := encoders.Recorded[Config](r, out, Name, row, columns(dataset)[0])
-	if err != nil {
-		return sheet, err
-	}
-	d, err := open(study.Options{Data: data}, key, c, record.Seed)
-	if err != nil {
-		return sheet, err
-	}
-	model, err := finetune.OpenDetectionModel(b, file)
-	if err != nil {
-		return sheet, err
-	}
+	try.E(err)
+	d := try.E1(open(study.Options{Data: data}, key, c, record.Seed))
+	model := try.E1(finetune.OpenDetectionModel(b, file))
 	defer model.Close()
 	for _, place := range datasets.Spread(d.tested.Len(), n) {
-		a, err := d.tested.Read(place)
-		if err != nil {
-			return sheet, err
-		}
-		pictures, err := stagesOf(model, d.tested, place, a)
-		if err != nil {
-			return sheet, err
-		}
+		a := try.E1(d.tested.Read(place))
+		pictures := try.E1(stagesOf(model, d.tested, place, a))
 		for i, objects := range pictures {
 			sheet.Images[i] = append(sheet.Images[i], draw(a, objects))
 		}
@@ -314,17 +296,12 @@ func Stages(r study.Results, b compute.Backend, data, out, row, dataset string, 
 
 // stagesOf returns what the rows of Stages show of an image.
 func stagesOf(model *finetune.DetectionModel, images *datasets.ObjectImages, place int, a *datasets.SegmentedImage) (rows [5][]figures.Object, err error) {
+	defer try.Handle(&err)
 	for _, t := range images.Annotations(place) {
-		o, err := finetune.ObjectOf(images, place, t)
-		if err != nil {
-			return rows, err
-		}
+		o := try.E1(finetune.ObjectOf(images, place, t))
 		rows[0] = append(rows[0], figures.Object{Box: o.Box, Mask: o.Mask, Class: o.Class})
 	}
-	found, stages, err := model.Entering(context.Background(), a)
-	if err != nil {
-		return rows, err
-	}
+	found, stages := try.E2(model.Entering(context.Background(), a))
 	for i, entering := range stages {
 		for k, box := range entering[:min(len(entering), mostProposals)] {
 			rows[1+i] = append(rows[1+i], figures.Object{Box: box, Class: k}) // A colour for each proposal, to follow it.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/methods"
 	"github.com/semcon/semcon/sccore/metrics"
@@ -56,6 +57,7 @@ var Study = study.Spec[augmentation.Config, augmentation.Data]{
 // cells lists the cells of a profile in the order in which they run: all rows of a method with one seed before the next seed, so that the results of an
 // interrupted study are comparable.
 func cells(o study.Options, dataset string) (cells []study.Cell[augmentation.Config], err error) {
+	defer try.Handle(&err)
 	rows, seeds := augmentation.Rows, study.Seeds(Name, o)
 	switch o.Profile {
 	case study.Quick: // The rows that the claims compare.
@@ -66,27 +68,21 @@ func cells(o study.Options, dataset string) (cells []study.Cell[augmentation.Con
 	for _, method := range methods.Names {
 		config := augmentation.ProfileConfig(o.Profile, method, !augmentation.Drawn(dataset))
 		// "simclr.rate=0.1" is for one method, "rate=0.1" for all.
-		if err := settings.Apply(&config, settings.For(o.Set, method, methods.Names)...); err != nil {
-			return nil, err
-		}
+		try.E(settings.Apply(&config, settings.For(o.Set, method, methods.Names)...))
 		if config.Method != method {
 			return nil, fmt.Errorf("--set method=%s: choose methods with --only '*/%s/*/*'", config.Method, config.Method)
 		}
 		if config != config.Base() {
 			return nil, errors.New("--set recipe: the rows switch the transformations; choose rows with --only '*/*/ROW/*'")
 		}
-		if err := settings.Check(config); err != nil {
-			return nil, err
-		}
+		try.E(settings.Check(config))
 		if augmentation.Drawn(dataset) && config.Shares != 0 {
 			return nil, errors.New("shares: synthetic images are drawn for each seed")
 		}
 		if len(cells) > 0 && config.Shares != cells[0].Config.Shares {
 			return nil, errors.New("--set shares: all methods see the same images; set it for all")
 		}
-		if err := study.CheckSeeds(seeds, config.Shares); err != nil {
-			return nil, err
-		}
+		try.E(study.CheckSeeds(seeds, config.Shares))
 		for seed := range seeds {
 			cell := study.Cell[augmentation.Config]{Dataset: dataset, Seed: seed}
 			for _, row := range rows {
@@ -139,25 +135,16 @@ type runState struct {
 }
 
 // Run trains a cell, records it and saves its weights, or records the initial weights of its seed.
-func (w worker) Run(r *run) error {
+func (w worker) Run(r *run) (err error) {
+	defer try.Handle(&err)
 	c := r.Cell.Config
-	d, err := heldOut(r.Data, c.Validation)
-	if err != nil {
-		return err
-	}
-	if err := w.SetImages(d.Train.Repeat(c.EpochImages)); err != nil {
-		return err
-	}
+	d := try.E1(heldOut(r.Data, c.Validation))
+	try.E(w.SetImages(d.Train.Repeat(c.EpochImages)))
 	var h runState
 	begun, before := time.Now(), 0.0
-	if err := w.Begin(methods.Run{Recipe: c.Recipe, Seed: uint64(r.Cell.Seed)}); err != nil {
-		return err
-	}
+	try.E(w.Begin(methods.Run{Recipe: c.Recipe, Seed: uint64(r.Cell.Seed)}))
 	if r.Cell.Path[2] == untrained {
-		evaluated, err := w.evaluate(r, d)
-		if err != nil {
-			return err
-		}
+		evaluated := try.E1(w.evaluate(r, d))
 		return record(r, study.Number{
 			Value: evaluated["accuracy"], Details: map[string]float64{"feature_std": evaluated["feature_std"], "effective_rank": evaluated["effective_rank"]},
 		})
@@ -195,43 +182,26 @@ func (w worker) Run(r *run) error {
 		r.Step("%s", note)
 		return nil
 	}
-	if err := study.Train(r, &loop); err != nil {
-		return err
-	}
+	try.E(study.Train(r, &loop))
 	// A run that is killed between weights, record and the end of its checkpoints repeats only the rest.
 	metadata := map[string]string{"run": r.Cell.Name(), "config": string(study.EncodeConfig(c))}
-	if err := w.SaveOnline(filepath.Join(r.Dir, augmentation.WeightsFile), metadata); err != nil {
-		return err
-	}
-	curve, err := r.Path(curveFile)
-	if err != nil {
-		return err
-	}
+	try.E(w.SaveOnline(filepath.Join(r.Dir, augmentation.WeightsFile), metadata))
+	curve := try.E1(r.Path(curveFile))
 	last := h.Points[len(h.Points)-1]
-	if err := record(r, study.Number{Value: last.KNN, Curve: curve, Seconds: h.Seconds, Details: map[string]float64{
+	try.E(record(r, study.Number{Value: last.KNN, Curve: curve, Seconds: h.Seconds, Details: map[string]float64{
 		"loss": last.Loss, "feature_std": last.FeatureStd, "effective_rank": last.EffectiveRank, "images_per_second": float64(w.Steps()*c.Batch) / h.Seconds,
-	}}); err != nil {
-		return err
-	}
+	}}))
 	return loop.Clean()
 }
 
 // evaluate measures frozen features: k-NN accuracy on the test images, or on those held out, and the standard deviation and effective rank of training features.
-func (w worker) evaluate(r *run, d augmentation.Data) (map[string]float64, error) {
-	bank, err := w.Features(d.Train)
-	if err != nil {
-		return nil, err
-	}
+func (w worker) evaluate(r *run, d augmentation.Data) (_ map[string]float64, err error) {
+	defer try.Handle(&err)
+	bank := try.E1(w.Features(d.Train))
 	defer bank.FinalizeAll()
-	queries, err := w.Features(d.Test)
-	if err != nil {
-		return nil, err
-	}
+	queries := try.E1(w.Features(d.Test))
 	defer queries.FinalizeAll()
-	ranked, err := r.Cell.Config.KNN.Rank(r.Backend(), bank, d.Train.Labels, len(d.Train.Classes), queries, 1)
-	if err != nil {
-		return nil, err
-	}
+	ranked := try.E1(r.Cell.Config.KNN.Rank(r.Backend(), bank, d.Train.Labels, len(d.Train.Classes), queries, 1))
 	spread, err := metrics.MeasureSpread(bank)
 	return map[string]float64{
 		"accuracy": metrics.TopKAccuracy(ranked, d.Test.Labels, 1), "feature_std": spread.Std, "effective_rank": spread.Rank,

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -114,22 +115,19 @@ func baselineOf(c study.Cell[Config]) string { return c.Path[len(c.Path)-2] }
 
 // cells lists the cells of a call: all arms of a baseline and a seed before the next baseline.
 func cells(o study.Options, dataset string) (cells []study.Cell[Config], err error) {
+	defer try.Handle(&err)
 	read, configs := dataset == recipe.Images, map[string]Config{}
 	for _, baseline := range selfdistillation.Names {
 		c := ProfileConfig(o.Profile, read, baseline)
 		// "dino.own.rate=0.1" is for one baseline, "own.rate=0.1" for all.
-		if err := settings.Apply(&c, settings.For(o.Set, baseline, selfdistillation.Names)...); err != nil {
-			return nil, err
-		}
+		try.E(settings.Apply(&c, settings.For(o.Set, baseline, selfdistillation.Names)...))
 		if c.Own.Method != baseline || c.Start.Method != baseline {
 			return nil, fmt.Errorf("--set own.method=%s, start.method=%s: choose baselines with --only '%s'", c.Own.Method, c.Start.Method, c.Own.Method)
 		}
 		if o.Profile == study.Full && c.Weights == "" {
 			continue
 		}
-		if err := c.check(o.Profile, read); err != nil {
-			return nil, err
-		}
+		try.E(c.check(o.Profile, read))
 		if c.WeightsSHA256 = ""; c.Weights != "" {
 			if c.WeightsSHA256, err = weights.Digest(c.Weights); err != nil {
 				return nil, fmt.Errorf("--set %s.weights=%s: %w", baseline, c.Weights, err)

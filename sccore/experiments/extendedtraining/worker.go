@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"path/filepath"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -37,21 +38,17 @@ var arms = recipe.Cells[Config, maintable.Data]{
 	Record: func(r *run, t *recipe.Trainer) error { return record(r, t.Frozen, "online branch") },
 }
 
-func newWorker(r *run) (study.Worker[Config, maintable.Data], error) {
+func newWorker(r *run) (_ study.Worker[Config, maintable.Data], err error) {
+	defer try.Handle(&err)
 	if r.Cell.Row == rowAlignment || r.Cell.Row == rowMethod {
 		return arms.NewWorker(r)
 	}
 	r.Say("compiling")
-	trainer, err := selfdistillation.NewTrainer(r.Backend(), images(r.Data, rowMixture), r.Cell.Config.Own)
-	if err != nil {
-		return nil, err
-	}
+	trainer := try.E1(selfdistillation.NewTrainer(r.Backend(), images(r.Data, rowMixture), r.Cell.Config.Own))
 	w := baseline{trainer: trainer, frozen: map[sccore.Branch]*evaluation.FeatureExtractor{}}
 	for _, branch := range []sccore.Branch{sccore.Online, sccore.Target} {
 		vit, store, scope := trainer.Encoder(branch)
-		if w.frozen[branch], err = evaluation.NewFeatureExtractor(r.Backend(), vit, store, scope, evaluation.EncodeBatch); err != nil {
-			return nil, err
-		}
+		w.frozen[branch] = try.E1(evaluation.NewFeatureExtractor(r.Backend(), vit, store, scope, evaluation.EncodeBatch))
 	}
 	return w, nil
 }
@@ -84,7 +81,8 @@ func (w baseline) Close() {
 
 // Run trains and measures a baseline, or continues it from the teacher of the start, from which the other arms start, too. The start itself is that teacher. A full
 // checkpoint of the authors lets the baseline go on as they would: with both branches and the heads.
-func (w baseline) Run(r *run) error {
+func (w baseline) Run(r *run) (err error) {
+	defer try.Handle(&err)
 	c, seed, t, start := r.Cell.Config, uint64(r.Cell.Seed), w.trainer, r.Cell.Row == rowStart
 	t.Skipped = func(image datasets.Skipped) { r.Skip(image.File, image.Reason) }
 	for _, frozen := range w.frozen {
@@ -99,14 +97,10 @@ func (w baseline) Run(r *run) error {
 	if start && c.Weights == "" {
 		config, begin = c.Start, func() error { return t.Begin(seed) }
 	}
-	if err := t.Configure(images(r.Data, r.Cell.Row), config); err != nil {
-		return err
-	}
+	try.E(t.Configure(images(r.Data, r.Cell.Row), config))
 	train := w.train
 	if c.Weights != "" { // Also where the training resumes, so that records say how it began.
-		if err := begin(); err != nil {
-			return err
-		}
+		try.E(begin())
 		switch {
 		case start:
 			train = w.evaluate
@@ -117,18 +111,12 @@ func (w baseline) Run(r *run) error {
 		}
 	}
 	frozen := w.frozen[branch]
-	if err := train(r, begin, frozen); err != nil {
-		return err
-	}
-	if err := t.SaveEncoder(filepath.Join(r.Dir, encoderFile), branch, map[string]string{"run": r.Cell.Name(), "config": string(study.EncodeConfig(c))}); err != nil {
-		return err
-	}
+	try.E(train(r, begin, frozen))
+	try.E(t.SaveEncoder(filepath.Join(r.Dir, encoderFile), branch, map[string]string{"run": r.Cell.Name(), "config": string(study.EncodeConfig(c))}))
 	if start && c.Second.Lambdas.ImageConcentration > 0 {
 		r.Say("finding neighbours")
 		neighbours := r.Data.Neighbours(filepath.Join(r.Dir, recipe.NeighboursFile), r.Cell.Seed, c.Config.Config)
-		if _, err := neighbours.Find(r.Context, r.Backend(), frozen); err != nil {
-			return err
-		}
+		try.E1(neighbours.Find(r.Context, r.Backend(), frozen))
 	}
 	return record(r, frozen, how)
 }
@@ -188,29 +176,22 @@ func (w baseline) evaluate(r *run, _ func() error, frozen *evaluation.FeatureExt
 const newHeads = "new heads"
 
 // record measures an encoder and records its numbers. how says which one it is.
-func record(r *run, frozen *evaluation.FeatureExtractor, how string) error {
+func record(r *run, frozen *evaluation.FeatureExtractor, how string) (err error) {
+	defer try.Handle(&err)
 	row, c := r.Cell.Row, r.Cell.Config
 	if !r.Wants(row) {
 		return nil
 	}
 	r.Say("measuring")
-	points, err := study.ReadCurve[anyPoint](filepath.Join(r.Dir, recipe.CurveFile))
-	if err != nil {
-		return err
-	}
+	points := try.E1(study.ReadCurve[anyPoint](filepath.Join(r.Dir, recipe.CurveFile)))
 	last := points[len(points)-1]
 	details := map[string]float64{"loss": last.Total, "steps": float64(last.Step), "images": float64(last.Step * c.Second.Batch)}
 	curve, err := r.Path(recipe.CurveFile)
 	if err == nil {
 		err = recipe.AddGate(r.Dir, details)
 	}
-	if err != nil {
-		return err
-	}
-	numbers, err := r.Data.Measure(r.Context, &evaluation.Encoder{FeatureExtractor: frozen, Seed: uint64(r.Cell.Seed)}, c.Config)
-	if err != nil {
-		return err
-	}
+	try.E(err)
+	numbers := try.E1(r.Data.Measure(r.Context, &evaluation.Encoder{FeatureExtractor: frozen, Seed: uint64(r.Cell.Seed)}, c.Config))
 	for i := range numbers {
 		n := &numbers[i]
 		n.Row, n.Column, n.Details, n.Curve = row, columnOf(baselineOf(r.Cell), n.Column), details, curve

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/figures"
@@ -131,22 +132,18 @@ func Training(profile study.Profile, dataset, head string, vit encoder.ViT, clas
 }
 
 // test measures mIoU on the test images and writes the model.
-func test(t *finetune.SegmentationTrainer, r *run, config finetune.SegmentationTraining, last finetune.SegmentationStep) ([]study.Number, error) {
+func test(t *finetune.SegmentationTrainer, r *run, config finetune.SegmentationTraining, last finetune.SegmentationStep) (_ []study.Number, err error) {
+	defer try.Handle(&err)
 	c, images := r.Cell.Config, r.Data.Test
 	r.Say("evaluating on %d images", images.Len())
-	tested, err := c.Inference.Evaluate(r.Context, images, t.Segment)
-	if err != nil {
-		return nil, err
-	}
+	tested := try.E1(c.Inference.Evaluate(r.Context, images, t.Segment))
 	colours := make([]uint32, len(images.Classes))
 	for i, colour := range images.Colours()[:len(colours)] {
 		red, green, blue, _ := colour.RGBA()
 		colours[i] = red>>8<<16 | green>>8<<8 | blue>>8
 	}
 	description := finetune.SegmenterDescription{Dataset: r.Data.Name, Classes: images.Classes, Colours: colours, Inference: c.Inference}
-	if err := t.Export(filepath.Join(r.Dir, encoders.Model), description, map[string]string{"cell": r.Cell.Name()}); err != nil {
-		return nil, err
-	}
+	try.E(t.Export(filepath.Join(r.Dir, encoders.Model), description, map[string]string{"cell": r.Cell.Name()}))
 	details := map[string]float64{"accuracy": tested.Accuracy, "loss": last.Loss}
 	for class, iou := range tested.IoU {
 		if !math.IsNaN(iou) {
@@ -208,19 +205,12 @@ func Datasets(results study.Results) []string {
 
 // Predictions segments n evenly spread test images with the trained model of the lowest seed of a row ("random", "second", "dino-s16") and column.
 // It also returns the names of the classes. A row and column without records is an error.
-func Predictions(r study.Results, b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error) {
+func Predictions(r study.Results, b compute.Backend, data, out, row, column string, n int) (_ []figures.Segmented, _ []string, err error) {
+	defer try.Handle(&err)
 	record, c, dataset, file, err := encoders.Recorded[Config](r, out, Name, row, column)
-	if err != nil {
-		return nil, nil, err
-	}
-	images, err := open(study.Options{Data: data}, dataset, c, record.Seed)
-	if err != nil {
-		return nil, nil, err
-	}
-	model, err := finetune.OpenSegmentationModel(b, file)
-	if err != nil {
-		return nil, nil, err
-	}
+	try.E(err)
+	images := try.E1(open(study.Options{Data: data}, dataset, c, record.Seed))
+	model := try.E1(finetune.OpenSegmentationModel(b, file))
 	defer model.Close()
 	var predictions []figures.Segmented
 	var colours color.Palette // Nil: drawn classes have the colours of every figure.
@@ -228,14 +218,8 @@ func Predictions(r study.Results, b compute.Backend, data, out, row, column stri
 		colours = images.Test.Colours()
 	}
 	for _, place := range datasets.Spread(images.Test.Len(), n) {
-		a, err := images.Test.Read(place)
-		if err != nil {
-			return nil, nil, err
-		}
-		classes, err := model.Inference.Predict(context.Background(), a, model.Segment)
-		if err != nil {
-			return nil, nil, err
-		}
+		a := try.E1(images.Test.Read(place))
+		classes := try.E1(model.Inference.Predict(context.Background(), a, model.Segment))
 		predictions = append(predictions, figures.Segmented{Image: a, Predicted: classes, Colours: colours})
 	}
 	return predictions, images.Test.Classes, nil
@@ -243,21 +227,16 @@ func Predictions(r study.Results, b compute.Backend, data, out, row, column stri
 
 // Crops draws the first n training crops of a dataset with their labels, as the profile's configuration makes them. Ignored pixels, which include the
 // padding, are grey.
-func Crops(data, dataset string, profile study.Profile, n int) (figures.ImageGrid, error) {
+func Crops(data, dataset string, profile study.Profile, n int) (_ figures.ImageGrid, err error) {
+	defer try.Handle(&err)
 	c := grid.Defaults(profile, dataset, finetune.UPerNet)
-	d, err := open(study.Options{Data: data}, dataset, c, 0)
-	if err != nil {
-		return figures.ImageGrid{}, err
-	}
+	d := try.E1(open(study.Options{Data: data}, dataset, c, 0))
 	side := c.Augmentation.CropSize
 	sheet := figures.ImageGrid{
 		Title: fmt.Sprintf("training crops of %d px, %s", side, d.Title()), RowLabels: []string{"crop", "labels"}, Images: make([][]image.Image, 2), Scale: max(1, 168/side),
 	}
 	for i := range min(n, d.Train.Len()) {
-		a, err := d.Train.Read(i)
-		if err != nil {
-			return sheet, err
-		}
+		a := try.E1(d.Train.Read(i))
 		crop := c.Augmentation.Apply(a, 0, 0, i)
 		picture := datasets.SegmentedImage{Height: side, Width: side, Pixels: crop.Pixels}
 		sheet.Images[0] = append(sheet.Images[0], picture.Image())

@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -67,7 +68,8 @@ func profileConfig(profile study.Profile, loss string) Config {
 func flippedColumn(share float64) string { return fmt.Sprintf("%.0f %% flipped", 100*share) }
 
 // cells lists the cells of a profile, all cells of one seed before the next seed, so that the results of an interrupted study are comparable.
-func cells(o study.Options, _ string) ([]study.Cell[Config], error) {
+func cells(o study.Options, _ string) (_ []study.Cell[Config], err error) {
+	defer try.Handle(&err)
 	shares := flippedShares
 	if o.Profile == study.Smoke {
 		shares = []float64{0, 0.2}
@@ -77,15 +79,11 @@ func cells(o study.Options, _ string) ([]study.Cell[Config], error) {
 		for _, loss := range lossNames {
 			config := profileConfig(o.Profile, loss)
 			// "bce.rate=2" is for one loss, "rate=2" for both.
-			if err := settings.Apply(&config, settings.For(o.Set, loss, lossNames, "cotap.tau1", "cotap.tau2")...); err != nil {
-				return nil, err
-			}
+			try.E(settings.Apply(&config, settings.For(o.Set, loss, lossNames, "cotap.tau1", "cotap.tau2")...))
 			if config.Loss != loss || config.Flipped != 0 {
 				return nil, errors.New("--set loss or flipped: choose runs with --only 'cotap/flipped0.2'")
 			}
-			if err := settings.Check(config); err != nil {
-				return nil, err
-			}
+			try.E(settings.Check(config))
 			for _, share := range shares {
 				config.Flipped = share
 				cells = append(cells, study.Cell[Config]{Path: []string{loss, fmt.Sprintf("flipped%g", share)}, Seed: seed, Config: config})
@@ -192,6 +190,7 @@ func (s *student) Close() {
 
 // train trains a student from random weights and returns its average precision on new images, in %, and its last loss.
 func (s *student) train(r *run) (precision, loss float64, err error) {
+	defer try.Handle(&err)
 	c := r.Cell.Config
 	// Images do not depend on the loss: runs with the same seed see the same images and, for one share of flipped labels, the same labels.
 	patches := synthetic.NewPatches(synthetic.PatchPairs{
@@ -207,15 +206,10 @@ func (s *student) train(r *run) (precision, loss float64, err error) {
 		return tensors.FromFlatDataAndDimensions(x, n, c.Patches, c.Dim)
 	}
 	for range c.Steps {
-		if err := r.Context.Err(); err != nil {
-			return 0, 0, err
-		}
+		try.E(r.Context.Err())
 		pairs := patches.Draw(c.Batch)
 		labels := tensors.FromFlatDataAndDimensions(pairs.Labels, c.Batch, c.Patches*c.Patches)
-		out, err := s.step.Call(weights, velocity, features(pairs.U, c.Batch), features(pairs.V, c.Batch), labels)
-		if err != nil {
-			return 0, 0, err
-		}
+		out := try.E1(s.step.Call(weights, velocity, features(pairs.U, c.Batch), features(pairs.V, c.Batch), labels))
 		weights, velocity = out[0], out[1]
 		loss = float64(out[2].Value().(float32))
 	}
@@ -226,10 +220,7 @@ func (s *student) train(r *run) (precision, loss float64, err error) {
 	// All runs with a seed are evaluated on the same images, however many were drawn for training.
 	patches.Rand = rand.New(rand.NewPCG(uint64(r.Cell.Seed), 26))
 	test := patches.Draw(c.TestSize)
-	out, err := s.scores.Call(weights, features(test.U, c.TestSize), features(test.V, c.TestSize))
-	if err != nil {
-		return 0, 0, err
-	}
+	out := try.E1(s.scores.Call(weights, features(test.U, c.TestSize), features(test.V, c.TestSize)))
 	scores := tensors.MustCopyFlatData[float32](out[0])
 	counted, size := 0, c.Patches*c.Patches
 	for image := range test.N {
@@ -243,10 +234,7 @@ func (s *student) train(r *run) (precision, loss float64, err error) {
 		if !slices.Contains(truth, 1) {
 			continue // Precision is not defined without a pair of one class.
 		}
-		ap, err := losses.AP(p, truth, 1)
-		if err != nil {
-			return 0, 0, err
-		}
+		ap := try.E1(losses.AP(p, truth, 1))
 		precision += 100 * (1 - ap)
 		counted++
 	}

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/analysis/dispersion"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -248,24 +249,20 @@ func segmentation(c recipe.Config) evaluation.Evaluation {
 }
 
 // record records what became of a line's encoder along its training.
-func record(r *run, _ *recipe.Trainer) error {
+func record(r *run, _ *recipe.Trainer) (err error) {
+	defer try.Handle(&err)
 	c := r.Cell.Config
 	if r.Cell.Row == "" {
 		return nil
 	}
-	points, err := study.ReadCurve[sccore.StepMetrics](filepath.Join(r.Dir, recipe.CurveFile))
-	if err != nil {
-		return err
-	}
+	points := try.E1(study.ReadCurve[sccore.StepMetrics](filepath.Join(r.Dir, recipe.CurveFile)))
 	images := cmp.Or(r.Data.Train.Scenes, r.Data.Train.Objects)
 	numbers, err := summary(points, float64(images.Len())/float64(c.Second.Batch), qualities(c))
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.Cell.Name(), err)
 	}
 	gate := map[string]float64{}
-	if err := recipe.AddGate(r.Dir, gate); err != nil {
-		return err
-	}
+	try.E(recipe.AddGate(r.Dir, gate))
 	curve, err := r.Path(recipe.CurveFile)
 	protocol := "linear probe and k-NN of frozen features"
 	if segments(c) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/features"
@@ -54,7 +55,8 @@ func Curves(run string, points []study.Point) figures.CurvesRow {
 // BothStages plots both stages of a recorded run, one after the other: the losses, the entropy of the targets, the effective rank of features and, with
 // labels, the variance of patch features within and between classes. Where the run has measured them, it adds evaluations, each loss's share of the
 // gradient, and the precision of correspondences. A run without records is an error.
-func BothStages(r study.Results, out string, seed int) (figures.CurvesRow, error) {
+func BothStages(r study.Results, out string, seed int) (_ figures.CurvesRow, err error) {
+	defer try.Handle(&err)
 	const x = "step, both stages"
 	row := panels{
 		{X: x, Y: "loss"}, {X: x, Y: "entropy of targets (nats)"}, {X: x, Y: "effective rank"}, {X: x, Y: "variance of patch features"}, {X: x, Y: "%"},
@@ -62,14 +64,8 @@ func BothStages(r study.Results, out string, seed int) (figures.CurvesRow, error
 	}
 	before := 0
 	for _, stage := range []string{"first", "second"} {
-		encoder, err := Encoder(r, out, seed, stage, string(sccore.Target))
-		if err != nil {
-			return nil, err
-		}
-		curve, err := study.ReadCurve[sccore.StepMetrics](filepath.Join(filepath.Dir(encoder), recipe.CurveFile))
-		if err != nil {
-			return nil, err
-		}
+		encoder := try.E1(Encoder(r, out, seed, stage, string(sccore.Target)))
+		curve := try.E1(study.ReadCurve[sccore.StepMetrics](filepath.Join(filepath.Dir(encoder), recipe.CurveFile)))
 		for _, m := range curve {
 			step := before + m.Step
 			for _, loss := range sccore.Losses {
@@ -119,37 +115,20 @@ func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
 // Framework draws the method with what the step after the last one of a recorded run's second stage computes, see [features.Framework]. It needs the run's
 // images, below the data folder dir, and its last checkpoint below out.
 func Framework(ctx context.Context, r study.Results, b compute.Backend, out, dir string, seed int) (f figures.Schematic, err error) {
-	record, err := trained(r, seed)
-	if err != nil {
-		return f, err
-	}
+	defer try.Handle(&err)
+	record := try.E1(trained(r, seed))
 	var config recipe.Config
-	if err := record.DecodeConfig(&config); err != nil {
-		return f, err
-	}
-	data, err := recipe.Open(study.Options{Profile: r.Profile, Data: dir}, config, seed)
-	if err != nil {
-		return f, err
-	}
+	try.E(record.DecodeConfig(&config))
+	data := try.E1(recipe.Open(study.Options{Profile: r.Profile, Data: dir}, config, seed))
 	dir = filepath.Dir(recipe.EncoderFile(out, record, "second"))
 	if config.Second.Lambdas.ImageConcentration > 0 {
 		path := filepath.Join(filepath.Dir(dir), recipe.NeighboursFile)
-		if data.Train.Neighbours, err = data.Neighbours(path, seed, config).Find(ctx, b, nil); err != nil {
-			return f, err
-		}
+		data.Train.Neighbours = try.E1(data.Neighbours(path, seed, config).Find(ctx, b, nil))
 	}
-	trainer, err := sccore.NewTrainer(b, data.Train, config.Second)
-	if err != nil {
-		return f, err
-	}
+	trainer := try.E1(sccore.NewTrainer(b, data.Train, config.Second))
 	defer trainer.Close()
-	if _, err := trainer.Resume(filepath.Join(dir, recipe.FinalFile)); err != nil {
-		return f, err
-	}
-	intermediates, err := trainer.Intermediates(ctx)
-	if err != nil {
-		return f, err
-	}
+	try.E1(trainer.Resume(filepath.Join(dir, recipe.FinalFile)))
+	intermediates := try.E1(trainer.Intermediates(ctx))
 	vit, _, _ := trainer.Encoder(sccore.Online)
 	return features.Framework(intermediates, vit, fmt.Sprintf("A step of the method: %s, %s profile, after %d steps", Name, r.Profile, trainer.Done()))
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -23,15 +24,12 @@ import (
 // Name is the experiment's name.
 const Name = recipe.Pretraining
 
-func cells(o study.Options, dataset string) ([]study.Cell[recipe.Config], error) {
+func cells(o study.Options, dataset string) (_ []study.Cell[recipe.Config], err error) {
+	defer try.Handle(&err)
 	config := recipe.ProfileConfig(o.Profile, dataset == recipe.Images)
-	if err := config.Configure(o, &config, dataset == recipe.Images); err != nil {
-		return nil, err
-	}
+	try.E(config.Configure(o, &config, dataset == recipe.Images))
 	seeds := study.Seeds(Name, o)
-	if err := study.CheckSeeds(seeds, config.Shares); err != nil {
-		return nil, err
-	}
+	try.E(study.CheckSeeds(seeds, config.Shares))
 	var cells []study.Cell[recipe.Config]
 	for seed := range seeds {
 		cells = append(cells, study.Cell[recipe.Config]{Dataset: dataset, Path: []string{dataset}, Seed: seed, Config: config})
@@ -123,17 +121,14 @@ func (w worker) Close() {
 
 // Run trains the stages of a cell, and measures the initial encoder and the encoder after each stage.
 func (w worker) Run(r *run) (err error) {
+	defer try.Handle(&err)
 	c, stages := r.Cell.Config, stagesOf(r.Cell.Config)
 	for _, s := range stages {
 		if w[s.Name] == nil && (s.Name != "control" || r.Wants(recipe.RowControl)) {
-			if w[s.Name], err = recipe.New(r.Backend(), r.Data.Train, s); err != nil {
-				return err
-			}
+			w[s.Name] = try.E1(recipe.New(r.Backend(), r.Data.Train, s))
 		}
 		if w[s.Name] != nil {
-			if err := w[s.Name].SetData(r.Data.Train); err != nil {
-				return err
-			}
+			try.E(w[s.Name].SetData(r.Data.Train))
 			w[s.Name].Report(r.Skip)
 		}
 	}
@@ -144,45 +139,33 @@ func (w worker) Run(r *run) (err error) {
 			err = record(r, recipe.RowRandom, w["first"].Frozen, "")
 		}
 	}
-	if err != nil {
-		return err
-	}
+	try.E(err)
 	for _, s := range stages {
 		t, row, dir := w[s.Name], rowsOf[s.Name], filepath.Join(r.Dir, s.Name)
 		if s.Name == "control" && !r.Wants(row) {
 			continue
 		}
-		if err := recipe.Train(r, t, s, dir, r.Data, c); err != nil {
-			return err
-		}
-		if err := record(r, row, t.Frozen, dir); err != nil {
-			return err
-		}
+		try.E(recipe.Train(r, t, s, dir, r.Data, c))
+		try.E(record(r, row, t.Frozen, dir))
 	}
 	return nil
 }
 
 // fromFile finds the neighbours with the encoder of a file and measures it, and random weights beside it.
-func (w worker) fromFile(r *run, second recipe.Stage) error {
-	_, err := os.Stat(filepath.Join(r.Dir, recipe.NeighboursFile))
+func (w worker) fromFile(r *run, second recipe.Stage) (err error) {
+	defer try.Handle(&err)
+	_, err = os.Stat(filepath.Join(r.Dir, recipe.NeighboursFile))
 	if !r.Wants(recipe.RowInit) && !r.Wants(recipe.RowRandom) && err == nil {
 		return nil
 	}
 	t := w["second"]
-	if err := t.StartForEncoder(second, r.Dir, uint64(r.Cell.Seed), r.Data.Train.Objects.Len()); err != nil {
-		return err
-	}
+	try.E(t.StartForEncoder(second, r.Dir, uint64(r.Cell.Seed), r.Data.Train.Objects.Len()))
 	if second.Neighbours != "" {
 		r.Say("finding neighbours")
 		neighbours := r.Data.Neighbours(filepath.Join(r.Dir, second.Neighbours), r.Cell.Seed, r.Cell.Config)
-		if _, err := neighbours.Find(r.Context, r.Backend(), t.Frozen); err != nil {
-			return err
-		}
+		try.E1(neighbours.Find(r.Context, r.Backend(), t.Frozen))
 	}
-	frozen, err := t.Extractor(false)
-	if err != nil {
-		return err
-	}
+	frozen := try.E1(t.Extractor(false))
 	defer frozen.Close()
 	if err := saveStart(r, t, frozen.ViT); err != nil { // Before the record, so that a run that is killed in between writes it again.
 		return err
@@ -190,9 +173,7 @@ func (w worker) fromFile(r *run, second recipe.Stage) error {
 	if err := record(r, recipe.RowInit, frozen, ""); err != nil || !r.Wants(recipe.RowRandom) {
 		return err
 	}
-	if err := t.Begin(uint64(r.Cell.Seed)); err != nil {
-		return err
-	}
+	try.E(t.Begin(uint64(r.Cell.Seed)))
 	return record(r, recipe.RowRandom, frozen, "")
 }
 

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -86,32 +87,23 @@ func datasetNames(o study.Options) (names, missing []string, err error) {
 
 // cells lists the cells of a dataset, all cells of one seed before the next seed.
 func cells(o study.Options, dataset string) (cells []study.Cell[Config], err error) {
+	defer try.Handle(&err)
 	photographs := dataset == voc
 	base := profileConfig(o.Profile, photographs)
-	if err := settings.Apply(&base, o.Set...); err != nil {
-		return nil, err
-	}
+	try.E(settings.Apply(&base, o.Set...))
 	if base != base.shared() {
 		return nil, errors.New("--set condition: choose runs with --only 'cotap/share1/labels'")
 	}
-	if err := base.checkKind(photographs); err != nil {
-		return nil, err
-	}
+	try.E(base.checkKind(photographs))
 	seeds := study.Seeds(Name, o)
 	if photographs {
 		seeds = o.SeedsOr(min(seeds, 5)) // A dataset of masks is cut into as many shares.
-		if err := base.follow(o.Set); err != nil {
-			return nil, err
-		}
+		try.E(base.follow(o.Set))
 	}
-	if err := study.CheckSeeds(seeds, base.Shares); err != nil {
-		return nil, err
-	}
+	try.E(study.CheckSeeds(seeds, base.Shares))
 	for seed := range seeds {
 		for _, base.Condition = range conditions(o.Profile, photographs) {
-			if err := base.check(photographs); err != nil {
-				return nil, err
-			}
+			try.E(base.check(photographs))
 			path := strings.Split(base.row(), "/")
 			if photographs {
 				path = append([]string{dataset}, path...)
@@ -164,20 +156,13 @@ func open(o study.Options, dataset string, cells []study.Cell[Config]) (d data, 
 
 // openPhotographs opens a seed's share of PASCAL VOC's training images with their labels, and what measures recall.
 func openPhotographs(o study.Options, c Config, seed int) (d data, err error) {
-	start, err := weights.Digest(c.Init)
-	if err != nil {
-		return d, err
-	}
-	teacher, err := weights.Digest(c.TeacherFile)
-	if err != nil {
-		return d, err
-	}
+	defer try.Handle(&err)
+	start := try.E1(weights.Digest(c.Init))
+	teacher := try.E1(weights.Digest(c.TeacherFile))
 	if start == teacher {
 		return d, study.BadOption{Err: fmt.Errorf("--set teacher=%s has the same content as init=%s, want another encoder", c.TeacherFile, c.Init)}
 	}
-	if d.Data, err = recipe.OpenAnnotated(o, c.Recall, c.Second.ImageSize, c.Shares, seed, fmt.Sprintf("; start sha256 %s; teacher sha256 %s", start, teacher)); err != nil {
-		return d, err
-	}
+	d.Data = try.E1(recipe.OpenAnnotated(o, c.Recall, c.Second.ImageSize, c.Shares, seed, fmt.Sprintf("; start sha256 %s; teacher sha256 %s", start, teacher)))
 	d.Train.Objects, d.Train.Scenes = nil, d.Train.Objects
 	d.title, d.identity, d.classes = "photographs of "+d.Annotated[0].Name, d.Data.Identity(), len(d.Annotated[0].Classes)
 	return d, nil
@@ -234,14 +219,11 @@ func newWorker(r *run) (study.Worker[Config, data], error) {
 const teacherSeed = 1000
 
 // Run trains, measures and records a cell, or trains what the cells of a seed begin from.
-func (w worker) Run(r *run) error {
+func (w worker) Run(r *run) (err error) {
+	defer try.Handle(&err)
 	c, s, seed := r.Cell.Config, stage(r.Cell), uint64(r.Cell.Seed)
-	if err := w.SetData(r.Data.of(c.Condition, r.Cell.Seed)); err != nil {
-		return err
-	}
-	if err := w.Configure(s.Config); err != nil {
-		return err
-	}
+	try.E(w.SetData(r.Data.of(c.Condition, r.Cell.Seed)))
+	try.E(w.Configure(s.Config))
 	if makes(r.Cell) {
 		file := r.Dir + ".safetensors"
 		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
@@ -250,42 +232,27 @@ func (w worker) Run(r *run) error {
 		if s.Name == teacherPath {
 			seed += teacherSeed
 		}
-		if err := w.Begin(seed); err != nil {
-			return err
-		}
-		if err := w.train(r); err != nil {
-			return err
-		}
+		try.E(w.Begin(seed))
+		try.E(w.train(r))
 		return w.Save(file, "")
 	}
 	details := map[string]float64{}
 	if c.Loss == lossUntrained {
-		if err := w.Begin(seed); err != nil {
-			return err
-		}
+		try.E(w.Begin(seed))
 		return w.record(r, details)
 	}
 	files := []string{c.Init, c.TeacherFile}
 	for i, needed := range needs(r.Cell) {
 		files[i] = filepath.Join(r.Root(), folder(r.Data, needed)+".safetensors")
 	}
-	if err := w.BeginFrom(files[0], seed); err != nil {
-		return err
-	}
+	try.E(w.BeginFrom(files[0], seed))
 	if c.Teacher != 0 {
-		if err := w.SetTeacher(files[1]); err != nil {
-			return err
-		}
+		try.E(w.SetTeacher(files[1]))
 	}
-	d, err := w.Diagnostics(r.Context)
-	if err != nil {
-		return err
-	}
+	d := try.E1(w.Diagnostics(r.Context))
 	maps.Copy(details, recipe.Correspondences(d))
 	if !s.Untrained {
-		if err := w.train(r); err != nil {
-			return err
-		}
+		try.E(w.train(r))
 		details["lambda"] = w.Lambdas().PatchConcentration
 	}
 	return w.record(r, details)

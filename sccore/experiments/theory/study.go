@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/analysis/theory"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/atomicfile"
@@ -136,18 +137,14 @@ func (data) Skipped() []string { return []string{} }
 
 // open reads a dataset, or draws the dataset of a seed.
 func open(o study.Options, dataset string, cells []study.Cell[Config]) (d data, err error) {
-	trained, err := trainedEncoders(o)
-	if err != nil {
-		return d, err
-	}
+	defer try.Handle(&err)
+	trained := try.E1(trainedEncoders(o))
 	d.trained = map[string]study.Record{}
 	for _, r := range trained {
 		d.trained[r.Cell] = r
 	}
 	var settings augmentation.Config
-	if err := d.trained[cells[0].Name()].DecodeConfig(&settings); err != nil {
-		return d, err
-	}
+	try.E(d.trained[cells[0].Name()].DecodeConfig(&settings))
 	d.Data, err = augmentation.Open(o, dataset, settings.Shares, cells[0].Seed)
 	return d, err
 }
@@ -172,21 +169,17 @@ const (
 )
 
 // Run records the quantities of one encoder, on the views that it was trained with and on the views with all transformations.
-func (w worker) Run(r *study.Run[Config, data]) error {
+func (w worker) Run(r *study.Run[Config, data]) (err error) {
+	defer try.Handle(&err)
 	trained, config := r.Data.trained[r.Cell.Name()], r.Cell.Config
 	if trained.Data != r.Data.Identity() {
 		return fmt.Errorf("the encoder was trained on other data than --data: %s", trained.Data)
 	}
 	var settings augmentation.Config
-	if err := trained.DecodeConfig(&settings); err != nil {
-		return err
-	}
+	try.E(trained.DecodeConfig(&settings))
 	encoder := w[settings.Encoder]
 	if encoder == nil {
-		var err error
-		if encoder, err = methods.NewFeatureExtractor(r.Backend(), settings.Encoder, augmentation.ImageSize, config.Views); err != nil {
-			return err
-		}
+		encoder = try.E1(methods.NewFeatureExtractor(r.Backend(), settings.Encoder, augmentation.ImageSize, config.Views))
 		w[settings.Encoder] = encoder
 	}
 	file := trained.File(r.Options().Out, path.Join(path.Dir(trained.Curve), augmentation.WeightsFile))
@@ -203,32 +196,18 @@ func (w worker) Run(r *study.Run[Config, data]) error {
 		if name == CommonViews {
 			recipe = augmentation.AllCrops.Recipe(recipe)
 		}
-		flat, dim, err := encoder.Features(images, recipe, uint64(trained.Seed))
-		if err != nil {
-			return err
-		}
+		flat, dim := try.E2(encoder.Features(images, recipe, uint64(trained.Seed)))
 		for _, form := range theory.Forms {
-			f, err := theory.NewFeaturesInForm(flat, dim, images.Labels, len(train.Classes), form)
-			if err != nil {
-				return err
-			}
-			values, curves, err := f.Quantities(config.Thresholds)
-			if err != nil {
-				return err
-			}
+			f := try.E1(theory.NewFeaturesInForm(flat, dim, images.Labels, len(train.Classes), form))
+			values, curves := try.E2(f.Quantities(config.Thresholds))
 			for quantity, value := range values {
 				details[name+"."+form+"."+quantity] = value
 			}
 			tails.Add(name, form, curves)
 		}
 	}
-	if err := atomicfile.WriteBytes(filepath.Join(r.Dir, tailsFile), tails.Bytes()); err != nil {
-		return err
-	}
-	curve, err := r.Path(tailsFile)
-	if err != nil {
-		return err
-	}
+	try.E(atomicfile.WriteBytes(filepath.Join(r.Dir, tailsFile), tails.Bytes()))
+	curve := try.E1(r.Path(tailsFile))
 	r.Step("measured")
 	return r.Record(study.Number{
 		Row: trained.Row, Column: trained.Column, Metric: "nearest-mean error", Unit: "%", Value: 100 * details[OwnViews+"."+theory.BackboneForm+".error"],

@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/figures"
@@ -99,23 +100,18 @@ type Config struct {
 }
 
 // rules returns an error for what a dataset cannot have, or what does not fit in memory.
-func (c Config) rules(dataset string) error {
+func (c Config) rules(dataset string) (err error) {
+	defer try.Handle(&err)
 	if dataset != encoders.Synthetic {
-		if err := settings.Between("shares", c.Shares, 1, 1<<20); err != nil {
-			return err
-		}
+		try.E(settings.Between("shares", c.Shares, 1, 1<<20))
 	} else {
 		if c.Shares != 0 || c.Classes != "" {
 			return errors.New("shares and classes: synthetic images are drawn for each seed, with all classes")
 		}
-		if err := cmp.Or(settings.Between("images", c.Images, 2, math.MaxInt32), synthetic.Check("images", c.Images, "size", drawnSize)); err != nil {
-			return err
-		}
+		try.E(cmp.Or(settings.Between("images", c.Images, 2, math.MaxInt32), synthetic.Check("images", c.Images, "size", drawnSize)))
 	}
 	// Any encoder will do, because the cell's is not open yet: the widest of patches of 16 pixels.
-	if err := settings.Check(c.training(encoder.ViT{PatchSize: 1, Dim: 768}, 2).Head); err != nil {
-		return err
-	}
+	try.E(settings.Check(c.training(encoder.ViT{PatchSize: 1, Dim: 768}, 2).Head))
 	side := max(1, c.CropSize/16)
 	what := fmt.Sprintf("batch %d of crops of train %d", c.Batch, c.CropSize)
 	if err := settings.Fit(settings.MaxBytes, what, c.Batch, side, side, 768, 4); err != nil || c.Head != heads.FCN {
@@ -174,34 +170,18 @@ func Datasets(results study.Results) (names []string) {
 
 // Predictions segments n evenly spread test images with the trained heads of the lowest seed of a row ("random", "second", "dino-s16") and column.
 // It also returns the names of the classes. A row and column without records is an error.
-func Predictions(r study.Results, b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error) {
+func Predictions(r study.Results, b compute.Backend, data, out, row, column string, n int) (_ []figures.Segmented, _ []string, err error) {
+	defer try.Handle(&err)
 	record, c, dataset, file, err := encoders.Recorded[Config](r, out, Name, row, column)
-	if err != nil {
-		return nil, nil, err
-	}
-	if c.Encoder, err = c.Encoder.Locate(out, r.Profile, record.Seed); err != nil {
-		return nil, nil, err
-	}
-	images, err := open(study.Options{Data: data}, dataset, c, record.Seed)
-	if err != nil {
-		return nil, nil, err
-	}
-	encoder, err := c.Encoder.Open(b, record.Seed)
-	if err != nil {
-		return nil, nil, err
-	}
+	try.E(err)
+	c.Encoder = try.E1(c.Encoder.Locate(out, r.Profile, record.Seed))
+	images := try.E1(open(study.Options{Data: data}, dataset, c, record.Seed))
+	encoder := try.E1(c.Encoder.Open(b, record.Seed))
 	defer encoder.Close()
-	trainer, err := evaluation.NewSegmentationTrainer(b, c.training(encoder.ViT, len(images.Test.Classes)))
-	if err != nil {
-		return nil, nil, err
-	}
+	trainer := try.E1(evaluation.NewSegmentationTrainer(b, c.training(encoder.ViT, len(images.Test.Classes))))
 	defer trainer.Close()
-	if err := trainer.Begin(uint64(record.Seed)); err != nil {
-		return nil, nil, err
-	}
-	if _, err := trainer.Resume(file); err != nil {
-		return nil, nil, err
-	}
+	try.E(trainer.Begin(uint64(record.Seed)))
+	try.E1(trainer.Resume(file))
 	best := slices.Index(c.LearningRates[:], record.Details["rate"])
 	var which []int
 	for _, place := range datasets.Spread(len(images.tested), n) {
@@ -249,16 +229,11 @@ func take(t *trainer, r *run, vit encoder.ViT, pretrained *model.Store) (done fu
 }
 
 // test chooses the learning rate on held-out images, and measures mIoU on the test images.
-func test(t *trainer, r *run, _ evaluation.SegmentationConfig, losses []float32) ([]study.Number, error) {
-	heldOut, err := evaluate(r, t, r.Data.heldOut)
-	if err != nil {
-		return nil, err
-	}
+func test(t *trainer, r *run, _ evaluation.SegmentationConfig, losses []float32) (_ []study.Number, err error) {
+	defer try.Handle(&err)
+	heldOut := try.E1(evaluate(r, t, r.Data.heldOut))
 	t.Frozen.Images = r.Data.Test
-	tested, err := evaluate(r, t, r.Data.tested)
-	if err != nil {
-		return nil, err
-	}
+	tested := try.E1(evaluate(r, t, r.Data.tested))
 	c, best := r.Cell.Config, 0
 	for i := range heldOut {
 		if heldOut[i].MIoU > heldOut[best].MIoU {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"image"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -123,18 +124,13 @@ func tables(results study.Results) []figures.Table {
 // Sheet draws a contact sheet of one of the experiment's videos, counted from 0: a row of frames with the true masks, and a row with the masks of each
 // encoder of seed 0.
 func Sheet(ctx context.Context, b compute.Backend, o study.Options, video, frames int) (sheet figures.ImageGrid, err error) {
-	names, _, err := Study.Datasets(o)
-	if err != nil {
-		return sheet, err
-	}
+	defer try.Handle(&err)
+	names, _ := try.E2(Study.Datasets(o))
 	cells, err := Study.Cells(o, names[0])
 	if err != nil {
 		return sheet, study.BadOption{Err: err}
 	}
-	set, err := Study.Open(o, names[0], cells)
-	if err != nil {
-		return sheet, err
-	}
+	set := try.E1(Study.Open(o, names[0], cells))
 	if video < 0 || video >= len(set.Videos) || frames < 2 {
 		return sheet, fmt.Errorf("%d frames of video %d: there are %d videos, and a row needs at least 2 frames", frames, video, len(set.Videos))
 	}
@@ -146,40 +142,28 @@ func Sheet(ctx context.Context, b compute.Backend, o study.Options, video, frame
 		chosen = append(chosen, k*(v.Frames-1)/max(1, frames-1))
 		sheet.ColumnLabels = append(sheet.ColumnLabels, fmt.Sprintf("frame %d", chosen[k]))
 	}
-	add := func(label string, mask func(i int) ([]uint8, error)) error {
+	add := func(label string, mask func(i int) ([]uint8, error)) (err error) {
+		defer try.Handle(&err)
 		var row []image.Image
 		for _, i := range chosen {
-			pixels, err := v.Frame(i)
-			if err != nil {
-				return err
-			}
-			labels, err := mask(i)
-			if err != nil {
-				return err
-			}
+			pixels := try.E1(v.Frame(i))
+			labels := try.E1(mask(i))
 			row = append(row, figures.Overlay(pixels, labels, v.Height, v.Width))
 		}
 		sheet.RowLabels, sheet.Images = append(sheet.RowLabels, label), append(sheet.Images, row)
 		return nil
 	}
-	if err := add("truth", v.Mask); err != nil {
-		return sheet, err
-	}
+	try.E(add("truth", v.Mask))
 	for _, c := range cells {
 		if c.Seed != 0 {
 			continue
 		}
-		encoder, err := c.Config.Encoder.Open(b, c.Seed)
-		if err != nil {
-			return sheet, err
-		}
+		encoder := try.E1(c.Config.Encoder.Open(b, c.Seed))
 		err = c.Config.Propagation.TrackAll(ctx, encoder, set.Videos[video:video+1], func(_ datasets.Video, masks [][]uint8) error {
 			return add(encoders.Title(c.Config.Encoder.Row), func(i int) ([]uint8, error) { return masks[i], nil })
 		})
 		encoder.Close()
-		if err != nil {
-			return sheet, err
-		}
+		try.E(err)
 	}
 	return sheet, nil
 }

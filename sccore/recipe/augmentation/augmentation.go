@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/knn"
@@ -211,13 +212,10 @@ func read(o study.Options, dataset string, split datasets.Split, seed int) (*dat
 // Open reads both splits of a dataset and cuts them into shares, of which it returns the seed's, or draws the images of a seed. shares is 0 or 1 if all seeds have
 // the same images, or images that are drawn.
 func Open(o study.Options, dataset string, shares, seed int) (d Data, err error) {
+	defer try.Handle(&err)
 	d.title = datasetTitles[dataset]
-	if d.Train, err = read(o, dataset, datasets.Train, seed); err != nil {
-		return d, err
-	}
-	if d.Test, err = read(o, dataset, datasets.Test, seed); err != nil {
-		return d, err
-	}
+	d.Train = try.E1(read(o, dataset, datasets.Train, seed))
+	d.Test = try.E1(read(o, dataset, datasets.Test, seed))
 	if !slices.Equal(d.Train.Classes, d.Test.Classes) {
 		return d, fmt.Errorf("%s: training and test images have different classes", d.Test.Name)
 	}

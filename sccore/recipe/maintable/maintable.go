@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -135,9 +136,8 @@ func (config Config) protocol(m evaluation.Data, column string) string {
 // Open opens the training images and the labelled images of a dataset. Columns of real images without labels are skipped with a warning; if there are no labels
 // at all, that is an error. Synthetic images are drawn for the seed.
 func Open(o study.Options, config Config, seed int) (d Data, err error) {
-	if d.Data, err = recipe.Open(o, config.Config, seed); err != nil {
-		return d, err
-	}
+	defer try.Handle(&err)
+	d.Data = try.E1(recipe.Open(o, config.Config, seed))
 	if o.Data == "" {
 		labelled := d.Labelled()
 		labelled.ID = d.Identity()
@@ -153,10 +153,7 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 	}
 	slices.Sort(present) // Segmentation first, as in the table.
 	for _, dataset := range present {
-		m, err := encoders.MainTable.Open(o.Data, dataset)
-		if err != nil {
-			return d, err
-		}
+		m := try.E1(encoders.MainTable.Open(o.Data, dataset))
 		m = encoders.Share(o, m, seed, config.Shares)
 		if o.Profile == study.Smoke {
 			m = m.Sample(config.Images)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/figures"
@@ -49,14 +50,10 @@ type Encoder struct {
 }
 
 // read reads the file, which must hold all weights of a transformer.
-func (e Encoder) read() (*weights.Import, error) {
-	read, err := weights.ReadViT(e.Weights, encoder.ViT{}, "", strings.Fields(e.Ignore)...)
-	if err != nil {
-		return nil, err
-	}
-	if err := read.Complete(); err != nil {
-		return nil, err
-	}
+func (e Encoder) read() (_ *weights.Import, err error) {
+	defer try.Handle(&err)
+	read := try.E1(weights.ReadViT(e.Weights, encoder.ViT{}, "", strings.Fields(e.Ignore)...))
+	try.E(read.Complete())
 	return read, nil
 }
 
@@ -193,6 +190,7 @@ func misspelt(name, row string) bool {
 // fromFiles returns the encoders that --set weights.KEY=FILE names: those of a row of the paper's table, or of a row under another name. It reads each file, so that a file that does not fit its row is an error before
 // anything runs. Keys in it that match a pattern of ignore are left out.
 func fromFiles(table, key, file, ignore string, seeds int) (all []seeded, err error) {
+	defer try.Handle(&err)
 	var keys []string
 	for _, row := range PaperRows(table) {
 		if row.Key != "" {
@@ -213,13 +211,8 @@ func fromFiles(table, key, file, ignore string, seeds int) (all []seeded, err er
 			continue
 		}
 		e := Encoder{Row: key, Weights: strings.ReplaceAll(file, seedPlaceholder, fmt.Sprint(seed)), Ignore: ignore}
-		if e.Digest, err = weights.Digest(e.Weights); err != nil {
-			return nil, err
-		}
-		read, err := e.read()
-		if err != nil {
-			return nil, err
-		}
+		e.Digest = try.E1(weights.Digest(e.Weights))
+		read := try.E1(e.read())
 		size := "-" + strings.Split(read.ViT.Name, "-")[1] // Without the parts of later transformers.
 		if slices.Contains(keys, key) && !strings.HasSuffix(key, size) {
 			return nil, fmt.Errorf("%s: holds %s, which does not fit row %s", e.Weights, read.ViT.Name, key)
@@ -233,10 +226,8 @@ func fromFiles(table, key, file, ignore string, seeds int) (all []seeded, err er
 // profile. All are from the same run: the full method and its control started from that run's alignment, or from a file, whose encoder comes first then. An evaluation on real images, for which read is true,
 // takes runs that trained on real images, and one on synthetic images those that trained on synthetic ones; each takes the others where there are none at all.
 func pretrained(out string, profile study.Profile, seeds int, read bool) (all []seeded, err error) {
-	records, err := study.Records(study.Folder(out, recipe.Pretraining))
-	if err != nil {
-		return nil, err
-	}
+	defer try.Handle(&err)
+	records := try.E1(study.Records(study.Folder(out, recipe.Pretraining)))
 	slices.Reverse(records)
 	records = slices.DeleteFunc(records, func(r study.Record) bool { return r.Profile != profile || r.Seed >= seeds })
 	if kind := func(r study.Record) bool { return (r.Kind == figures.Real) == read }; slices.ContainsFunc(records, kind) {
@@ -260,17 +251,10 @@ func pretrained(out string, profile study.Profile, seeds int, read bool) (all []
 				continue
 			}
 			var config recipe.Config
-			if err := records[i].DecodeConfig(&config); err != nil {
-				return nil, err
-			}
-			changed, err := settings.Changed("", recipe.Defaults(records[i], config), config)
-			if err != nil {
-				return nil, err
-			}
+			try.E(records[i].DecodeConfig(&config))
+			changed := try.E1(settings.Changed("", recipe.Defaults(records[i], config), config))
 			e := Encoder{Row: stage, Architecture: config.Second.Encoder, Weights: file, Changed: strings.Join(changed, ", ")}
-			if e.Digest, err = weights.Digest(e.Weights); err != nil {
-				return nil, err
-			}
+			e.Digest = try.E1(weights.Digest(e.Weights))
 			all = append(all, seeded{e, seed})
 		}
 	}

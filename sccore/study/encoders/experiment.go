@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -106,11 +107,9 @@ func (e Experiment[C]) numbers(d evaluation.Data, c study.Cell[C]) (numbers []st
 }
 
 // run measures a cell's encoder and records its numbers.
-func (e Experiment[C]) run(r *study.Run[C, evaluation.Data]) error {
-	encoder, err := encoderOf(&r.Cell.Config).Open(r.Backend(), r.Cell.Seed)
-	if err != nil {
-		return err
-	}
+func (e Experiment[C]) run(r *study.Run[C, evaluation.Data]) (err error) {
+	defer try.Handle(&err)
+	encoder := try.E1(encoderOf(&r.Cell.Config).Open(r.Backend(), r.Cell.Seed))
 	defer encoder.Close()
 	encoder.Progress = func(_, _ int, _, note string) { r.Step("%s", note) }
 	measured := e.Evaluation(r.Cell.Config)
@@ -118,16 +117,12 @@ func (e Experiment[C]) run(r *study.Run[C, evaluation.Data]) error {
 	if bad := (evaluation.BadSetting{}); errors.As(err, &bad) {
 		return study.BadOption{Err: err}
 	}
-	if err != nil {
-		return err
-	}
+	try.E(err)
 	numbers, said := e.numbers(r.Data, r.Cell), []string{}
 	for i, n := range result.Numbers {
 		numbers[i].Metric, numbers[i].Unit, numbers[i].Value, numbers[i].Details = n.Metric, n.Unit, n.Value, n.Details
 		numbers[i].Protocol = cmp.Or(result.Protocol, measured.Protocol())
-		if err := encoderOf(&r.Cell.Config).addGate(&numbers[i].Details); err != nil {
-			return err
-		}
+		try.E(encoderOf(&r.Cell.Config).addGate(&numbers[i].Details))
 		if r.Data.Note != "" {
 			numbers[i].Protocol += "; " + r.Data.Note
 		}
@@ -187,28 +182,22 @@ func (g Grid[C]) Config(profile study.Profile, dataset, variant string, set []st
 
 // Cells implements Cells of a [study.Spec].
 func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], err error) {
+	defer try.Handle(&err)
 	seeds := study.Seeds(g.Name, o)
-	encoders, set, err := list(o, g.Table, seeds, !Drawn(dataset))
-	if err != nil {
-		return nil, err
-	}
+	encoders, set := try.E2(list(o, g.Table, seeds, !Drawn(dataset)))
 	variants := g.Variants
 	if len(variants) == 0 {
 		variants = []string{""}
 	}
 	configs := make([]C, len(variants))
 	for i, variant := range variants {
-		if configs[i], err = g.Config(o.Profile, dataset, variant, set); err != nil {
-			return nil, err
-		}
+		configs[i] = try.E1(g.Config(o.Profile, dataset, variant, set))
 		if *encoderOf(&configs[i]) != (Encoder{}) {
 			return nil, errors.New("--set encoder: use --set weights.ROW=FILE for weights, and --only '*/ROW' to choose runs")
 		}
 	}
 	if g.Shares != nil && !Drawn(dataset) {
-		if err := study.CheckSeeds(seeds, g.Shares(configs[0])); err != nil {
-			return nil, err
-		}
+		try.E(study.CheckSeeds(seeds, g.Shares(configs[0])))
 	}
 	for _, e := range encoders {
 		for i, variant := range variants {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/ml/model"
@@ -170,53 +171,34 @@ type trained[M any] struct {
 }
 
 // Run trains a cell's network, and records what its test measures.
-func (w tuner[C, D, T, R, M]) Run(r *study.Run[C, D]) error {
+func (w tuner[C, D, T, R, M]) Run(r *study.Run[C, D]) (err error) {
+	defer try.Handle(&err)
 	e, c := w.of, r.Cell.Config
-	vit, store, err := encoderOf(&c).Load(r.Cell.Seed)
-	if err != nil {
-		return err
-	}
+	vit, store := try.E2(encoderOf(&c).Load(r.Cell.Seed))
 	defer store.Finalize()
 	config, err := e.Training(c, vit, r.Data)
 	if err = cmp.Or(err, settings.Check(config)); err != nil {
 		return study.BadOption{Err: err}
 	}
-	trainer, err := w.compiled(r.Backend(), config)
-	if err != nil {
-		return err
-	}
-	done, err := e.Take(trainer, r, vit, store)
-	if err != nil {
-		return err
-	}
+	trainer := try.E1(w.compiled(r.Backend(), config))
+	done := try.E1(e.Take(trainer, r, vit, store))
 	defer done()
-	if err := trainer.Begin(uint64(r.Cell.Seed)); err != nil {
-		return err
-	}
+	try.E(trainer.Begin(uint64(r.Cell.Seed)))
 	var state trained[M]
 	peak := usage.PeakResident(func() { state, err = w.train(r, trainer) })
-	if err != nil {
-		return err
-	}
-	numbers, err := e.Test(trainer, r, config, state.Last)
-	if err != nil {
-		return err
-	}
+	try.E(err)
+	numbers := try.E1(e.Test(trainer, r, config, state.Last))
 	left := e.Final
 	if left == finalFile {
 		left = Model
 	}
-	if left, err = r.Path(left); err != nil {
-		return err
-	}
+	left = try.E1(r.Path(left))
 	columns := e.Columns(r.Data, c)
 	steps, batch := e.Amount(c)
 	for i := range numbers {
 		n := &numbers[i]
 		n.Row, n.Column, n.Encoder, n.Seconds = encoderOf(&c).Row, columns[i], left, state.Seconds
-		if err := encoderOf(&c).addGate(&n.Details); err != nil {
-			return err
-		}
+		try.E(encoderOf(&c).addGate(&n.Details))
 		n.Details[e.Unit+"s_per_second"] = float64(steps*batch) / state.Seconds
 		if counted, ok := any(config).(interface{ FLOPs() float64 }); ok {
 			if n.Details["gflop_per_"+e.Unit] = 3 * counted.FLOPs() / 1e9; peak > 0 {

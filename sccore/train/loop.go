@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
 )
@@ -90,23 +91,17 @@ const (
 
 // Run trains. When ctx ends, Run writes a checkpoint and returns ctx's error. If ctx ends during an evaluation, the run resumes from the checkpoint
 // before it, so that After misses no step.
-func (l *Loop[M]) Run(ctx context.Context) error {
+func (l *Loop[M]) Run(ctx context.Context) (err error) {
+	defer try.Handle(&err)
 	l.phase, l.trimmed = "", map[Phase]bool{}
 	l.enter(Compiling)
-	final, err := l.begin()
-	if err != nil {
-		return err
-	}
+	final := try.E1(l.begin())
 	t := l.Trainer
 	savedAt, saved := t.Done(), time.Now()
 	for t.Done() < t.Steps() {
 		if t.Done() > savedAt && (ctx.Err() != nil || time.Since(saved) > l.Every) {
-			if err := l.save(fmt.Sprintf("%s%09d%s", checkpointPrefix, t.Done(), checkpointSuffix)); err != nil {
-				return err
-			}
-			if err := remove(l.Dir, cmp.Or(l.Keep, 2), l.Final); err != nil {
-				return err
-			}
+			try.E(l.save(fmt.Sprintf("%s%09d%s", checkpointPrefix, t.Done(), checkpointSuffix)))
+			try.E(remove(l.Dir, cmp.Or(l.Keep, 2), l.Final))
 			savedAt, saved = t.Done(), time.Now()
 		}
 		if ctx.Err() != nil {
@@ -120,15 +115,10 @@ func (l *Loop[M]) Run(ctx context.Context) error {
 			return err
 		}
 		l.enter(Training)
-		evaluated, err := l.evaluate(ctx)
-		if err != nil {
-			return err
-		}
+		evaluated := try.E1(l.evaluate(ctx))
 		l.enter(Training)
 		if l.After != nil {
-			if err := l.After(step, evaluated); err != nil {
-				return err
-			}
+			try.E(l.After(step, evaluated))
 		}
 	}
 	if l.Final == "" || final {
@@ -174,16 +164,10 @@ func (l *Loop[M]) enter(phase Phase) {
 
 // begin restores the last checkpoint or starts the run. It reports whether that checkpoint is the final one.
 func (l *Loop[M]) begin() (final bool, err error) {
-	if err := os.MkdirAll(l.Dir, 0o777); err != nil {
-		return false, err
-	}
-	if err := atomicfile.Sweep(l.Dir); err != nil {
-		return false, err
-	}
-	checkpoints, err := listCheckpoints(l.Dir)
-	if err != nil {
-		return false, err
-	}
+	defer try.Handle(&err)
+	try.E(os.MkdirAll(l.Dir, 0o777))
+	try.E(atomicfile.Sweep(l.Dir))
+	checkpoints := try.E1(listCheckpoints(l.Dir))
 	if l.Final != "" {
 		if _, err := os.Stat(filepath.Join(l.Dir, l.Final)); err == nil {
 			checkpoints = append(checkpoints, l.Final)
@@ -286,18 +270,14 @@ func RemoveCheckpoints(dir string) error {
 }
 
 // remove removes the oldest checkpoints of a folder and keeps the given number of them, and the final file.
-func remove(dir string, keep int, final string) error {
-	names, err := listCheckpoints(dir)
-	if err != nil {
-		return err
-	}
+func remove(dir string, keep int, final string) (err error) {
+	defer try.Handle(&err)
+	names := try.E1(listCheckpoints(dir))
 	for _, name := range names[:max(0, len(names)-keep)] {
 		if name == final {
 			continue
 		}
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			return err
-		}
+		try.E(os.Remove(filepath.Join(dir, name)))
 	}
 	return nil
 }

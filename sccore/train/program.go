@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/distributed"
 	"github.com/gomlx/compute/dtypes"
@@ -33,20 +34,15 @@ type Program struct {
 }
 
 // NewProgram returns a graph that is compiled for inputs of these shapes.
-func NewProgram(b compute.Backend, store *model.Store, graph func(*model.Scope, []*Node) []*Node, inputs []Input) (*Program, error) {
-	exec, err := model.NewExec(b, store, graph)
-	if err != nil {
-		return nil, err
-	}
+func NewProgram(b compute.Backend, store *model.Store, graph func(*model.Scope, []*Node) []*Node, inputs []Input) (_ *Program, err error) {
+	defer try.Handle(&err)
+	exec := try.E1(model.NewExec(b, store, graph))
 	p := &Program{exec, b, inputs}
 	var all []shapes.Shape
 	if mesh := backend.Mesh(b); mesh != nil {
 		var specs []*distributed.ShardingSpec
 		for _, input := range inputs {
-			spec, err := specOf(mesh, input.Shape, input.Divided)
-			if err != nil {
-				return nil, err
-			}
+			spec := try.E1(specOf(mesh, input.Shape, input.Divided))
 			specs, all = append(specs, spec), append(all, spec.ShardShape(input.Shape))
 		}
 		// Without a word about the outputs XLA would divide some of them, and GoMLX take the share of a device for a variable's value.
@@ -74,17 +70,15 @@ func specOf(mesh *distributed.DeviceMesh, input shapes.Shape, divided bool) (*di
 }
 
 // Call runs the graph on its inputs, passes its outputs to read and frees them.
-func (p *Program) Call(inputs []any, read func(outputs []*tensors.Tensor)) error {
+func (p *Program) Call(inputs []any, read func(outputs []*tensors.Tensor)) (err error) {
+	defer try.Handle(&err)
 	mesh, placed := backend.Mesh(p.backend), slices.Clone(inputs)
 	for i, input := range inputs {
 		switch input := input.(type) {
 		case Placed:
 			placed[i] = input.input
 		case Bytes:
-			there, err := place(p.backend, input, p.inputs[i].Divided)
-			if err != nil {
-				return err
-			}
+			there := try.E1(place(p.backend, input, p.inputs[i].Divided))
 			defer there.FinalizeAll()
 			placed[i] = there
 		}
@@ -96,10 +90,7 @@ func (p *Program) Call(inputs []any, read func(outputs []*tensors.Tensor)) error
 		if _, ok := input.(*dtensor.Tensor); ok {
 			continue
 		}
-		var err error
-		if placed[i], err = shard(mesh, input, p.inputs[i].Divided); err != nil {
-			return err
-		}
+		placed[i] = try.E1(shard(mesh, input, p.inputs[i].Divided))
 		defer placed[i].(*dtensor.Tensor).Finalize()
 	}
 	return Execute(p.exec, placed, func(outputs []*tensors.Tensor) { read(outputs[:len(outputs)/mesh.NumDevices()]) }) // All devices have the same.
@@ -109,19 +100,14 @@ func (p *Program) Call(inputs []any, read func(outputs []*tensors.Tensor)) error
 func (p *Program) Finalize() { p.exec.Finalize() }
 
 // shard divides an input over devices. It leaves the input as it is.
-func shard(mesh *distributed.DeviceMesh, input any, divided bool) (*dtensor.Tensor, error) {
+func shard(mesh *distributed.DeviceMesh, input any, divided bool) (_ *dtensor.Tensor, err error) {
+	defer try.Handle(&err)
 	tensor, ok := input.(*tensors.Tensor)
 	if !ok {
-		var err error
-		if tensor, err = tensors.FromAnyValue(input); err != nil {
-			return nil, err
-		}
+		tensor = try.E1(tensors.FromAnyValue(input))
 		defer tensor.FinalizeAll()
 	}
-	spec, err := specOf(mesh, tensor.Shape(), divided)
-	if err != nil {
-		return nil, err
-	}
+	spec := try.E1(specOf(mesh, tensor.Shape(), divided))
 	return dtensor.ShardTensor(spec, tensor)
 }
 
@@ -129,25 +115,20 @@ func shard(mesh *distributed.DeviceMesh, input any, divided bool) (*dtensor.Tens
 type onDevice interface{ FinalizeAll() error }
 
 // place moves an input to the devices of a backend, which share its rows if it is divided, and frees it where it was.
-func place(b compute.Backend, input any, divided bool) (onDevice, error) {
+func place(b compute.Backend, input any, divided bool) (_ onDevice, err error) {
+	defer try.Handle(&err)
 	mesh := backend.Mesh(b)
 	tensor, _ := input.(*tensors.Tensor)
 	switch bytes, isBytes := input.(Bytes); {
 	case isBytes && mesh == nil:
-		buffer, err := b.BufferFromFlatData(0, bytes.Values, shapes.Make(dtypes.Uint8, bytes.Dimensions...))
-		if err != nil {
-			return nil, err
-		}
+		buffer := try.E1(b.BufferFromFlatData(0, bytes.Values, shapes.Make(dtypes.Uint8, bytes.Dimensions...)))
 		return tensors.FromBuffer(buffer)
 	case isBytes:
 		tensor = tensors.FromFlatDataAndDimensions(bytes.Values, bytes.Dimensions...)
 	case mesh == nil:
 		return tensor, tensor.ToDevice(b, 0)
 	}
-	placed, err := shard(mesh, tensor, divided)
-	if err != nil {
-		return nil, err
-	}
+	placed := try.E1(shard(mesh, tensor, divided))
 	for device, part := range placed.Shards() {
 		if err := part.ToDevice(b, compute.DeviceNum(device)); err != nil {
 			return nil, errors.Join(err, placed.FinalizeAll())

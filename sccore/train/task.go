@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
@@ -162,38 +163,26 @@ func (u Usage) Since(before Usage) Usage {
 // Initialize sets every variable of a store to its initial value, drawn from the seed. The pure-Go engine draws, whatever the device, so that a seed
 // gives the same values on every backend. Variables below the scopes named zeros are set to 0 without a draw: they are copies of others, and graphs
 // built on them later may give them initializers of their own.
-func Initialize(store *model.Store, seed uint64, zeros ...string) error {
+func Initialize(store *model.Store, seed uint64, zeros ...string) (err error) {
+	defer try.Handle(&err)
 	for variable := range store.IterVariables() {
-		if err := variable.Reset(); err != nil {
-			return err
-		}
+		try.E(variable.Reset())
 		for _, scope := range zeros {
 			if strings.HasPrefix(variable.Path(), scope+model.ScopeSeparator) {
-				if err := variable.SetValue(tensors.FromShape(variable.Shape())); err != nil {
-					return err
-				}
+				try.E(variable.SetValue(tensors.FromShape(variable.Shape())))
 			}
 		}
 	}
-	if err := store.SetRNGStateFromSeed(int64(seed)); err != nil {
-		return err
-	}
-	host, err := backend.OpenConfig(backend.Go)
-	if err != nil {
-		return err
-	}
+	try.E(store.SetRNGStateFromSeed(int64(seed)))
+	host := try.E1(backend.OpenConfig(backend.Go))
 	defer host.Finalize()
-	if err := try(func() error { return store.InitializeVariables(host, nil) }); err != nil {
-		return err
-	}
+	try.E(caught(func() error { return store.InitializeVariables(host, nil) }))
 	for variable := range store.IterVariables() {
 		value, err := variable.Value()
 		if err == nil {
 			err = value.ToLocal()
 		}
-		if err != nil {
-			return err
-		}
+		try.E(err)
 	}
 	return nil
 }

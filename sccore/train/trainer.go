@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -64,7 +65,7 @@ func New[M any](b compute.Backend, task Task[M]) (*Trainer[M], error) {
 	compiling.Lock()
 	defer compiling.Unlock()
 	began := time.Now()
-	err := try(func() (err error) {
+	err := caught(func() (err error) {
 		schedule := Input{Shape: shapes.Make(dtypes.Float32, len(task.Schedule(0)))}
 		if t.step, err = NewProgram(b, t.store, inPlace(&t.flop[0], t.stepGraph), append(slices.Clone(task.Inputs), schedule)); err != nil || t.parts == 1 {
 			return err
@@ -178,10 +179,8 @@ func (t *Trainer[M]) Begin(seed uint64) error {
 
 // Step trains one step. If ctx has ended, the step is not taken and the error is ctx's. An [ErrDiverged] names the last good checkpoint.
 func (t *Trainer[M]) Step(ctx context.Context) (metrics M, err error) {
-	var none M
-	if err := ctx.Err(); err != nil {
-		return none, err
-	}
+	defer try.Handle(&err)
+	try.E(ctx.Err())
 	began, waited, diverged := time.Now(), time.Duration(0), ""
 	schedule := t.task.Schedule(t.at.Done)
 	at := At{Step: t.at.Done, Parts: t.parts}
@@ -192,23 +191,17 @@ func (t *Trainer[M]) Step(ctx context.Context) (metrics M, err error) {
 		waiting := time.Now()
 		batch, err := t.batch(ctx, at.Step*t.parts+at.Part)
 		waited += time.Since(waiting)
-		if err != nil {
-			return none, err
-		}
+		try.E(err)
 		if batch.Taken != nil {
 			batch.Taken()
 		}
 		err = t.run(t.step, append(slices.Clone(batch.Inputs), schedule), t.reports[0], at, &metrics, &diverged)
 		Free(batch.Inputs)
-		if err != nil {
-			return none, err
-		}
+		try.E(err)
 		ctx = context.WithoutCancel(ctx) // A step that has begun runs to its end.
 	}
 	if t.update != nil {
-		if err := t.run(t.update, []any{schedule}, t.reports[1], At{Step: at.Step, Parts: 1}, &metrics, &diverged); err != nil {
-			return none, err
-		}
+		try.E(t.run(t.update, []any{schedule}, t.reports[1], At{Step: at.Step, Parts: 1}, &metrics, &diverged))
 	}
 	if diverged != "" {
 		state := "no checkpoint yet"
@@ -271,25 +264,21 @@ func (t *Trainer[M]) Read(ctx context.Context, most int, within time.Duration) (
 
 // Execute runs a graph, passes its outputs to read and frees them.
 func Execute(exec *model.Exec, inputs []any, read func(outputs []*tensors.Tensor)) error {
-	return try(func() error {
-		outputs, err := exec.Call(inputs...)
-		if err != nil {
-			return err
-		}
+	return caught(func() (err error) {
+		defer try.Handle(&err)
+		outputs := try.E1(exec.Call(inputs...))
 		read(outputs)
 		for _, output := range outputs {
-			if err := output.FinalizeAll(); err != nil {
-				return err
-			}
+			try.E(output.FinalizeAll())
 		}
 		return nil
 	})
 }
 
-// try returns a panic of graph building as an error.
-func try(f func() error) (err error) {
-	if caught := exceptions.TryCatch[error](func() { err = f() }); caught != nil {
-		return caught
+// caught returns a panic of graph building as an error.
+func caught(f func() error) (err error) {
+	if panicked := exceptions.TryCatch[error](func() { err = f() }); panicked != nil {
+		return panicked
 	}
 	return err
 }
@@ -331,16 +320,12 @@ func (t *Trainer[M]) metadata() (map[string]string, error) {
 // Resume restores what Save wrote and returns its note. Training continues as if it had never stopped, bit for bit on the same backend. The file must
 // be of this task; the error names the file.
 func (t *Trainer[M]) Resume(path string) (note string, err error) {
+	defer try.Handle(&err)
 	t.Rewind()
 	if !t.begun { // The variables must exist before the file's values replace them.
-		if err := t.Begin(0); err != nil {
-			return "", err
-		}
+		try.E(t.Begin(0))
 	}
-	metadata, err := safetensors.LoadCheckpoint(path, t.store)
-	if err != nil {
-		return "", err
-	}
+	metadata := try.E1(safetensors.LoadCheckpoint(path, t.store))
 	at, err := t.restore(metadata)
 	if err == nil && (at.Done < 0 || at.Done > t.Steps()) {
 		err = fmt.Errorf("stands at step %d of %d", at.Done, t.Steps())

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/progress"
@@ -169,21 +170,10 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) (err 
 func (s Spec[C, D]) selected(o Options, datasets []string) (cells []Cell[C], err error) {
 	defer try.Handle(&err)
 	for _, dataset := range datasets {
-		more := try.E1(s.Cells(o, dataset))
-		cells = append(cells, more...)
+		cells = append(cells, try.E1(s.Cells(o, dataset))...)
 	}
-	var names []string
-	for _, c := range cells {
-		names = append(names, c.Name())
-	}
-	keep := try.E1(Select(names, s.Parts, o.Only))
-	var kept []Cell[C]
-	for i, c := range cells {
-		if keep[i] {
-			kept = append(kept, c)
-		}
-	}
-	return kept, nil
+	keep := try.E1(Select(lo.Map(cells, func(c Cell[C], _ int) string { return c.Name() }), s.Parts, o.Only))
+	return lo.Filter(cells, func(_ Cell[C], i int) bool { return keep[i] }), nil
 }
 
 // plan lists the tasks to run: those that are not recorded, each after those that it needs. It drops the data that no task needs. total and finished are numbers of

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 )
 
@@ -38,11 +39,8 @@ type Column struct {
 }
 
 // Columns are columns that show the values of the records' columns of the same names.
-func Columns(heads ...string) (columns []Column) {
-	for _, head := range heads {
-		columns = append(columns, Column{Head: head})
-	}
-	return columns
+func Columns(heads ...string) []Column {
+	return lo.Map(heads, func(head string, _ int) Column { return Column{Head: head} })
 }
 
 // from lists the columns of the records behind a column.
@@ -142,11 +140,7 @@ func (r Results) Cell(row, column string) figures.Cell {
 
 // Derived returns values that are computed from the records of rows in a column, such as [Results.Differences], as a cell of a table, which names these records.
 func (r Results) Derived(values []float64, column string, rows ...string) figures.Cell {
-	var records []Record
-	for _, row := range rows {
-		records = append(records, r.Of(row, column)...)
-	}
-	return cellOf(values, records)
+	return cellOf(values, lo.FlatMap(rows, func(row string, _ int) []Record { return r.Of(row, column) }))
 }
 
 // cellOf returns values as a cell of a table, which names the records behind them.

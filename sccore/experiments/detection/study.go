@@ -16,6 +16,7 @@ import (
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -80,11 +81,8 @@ func (d Data) Title() string { return d.train.Name }
 
 // Skipped lists the annotations that cannot be used, each with its file and id.
 func (d Data) Skipped() []string {
-	lines := []string{}
-	for _, s := range slices.Concat(d.train.Truth.Skipped, d.test.Truth.Skipped) {
-		lines = append(lines, s.File+": "+s.Reason)
-	}
-	return lines
+	skipped := slices.Concat(d.train.Truth.Skipped, d.test.Truth.Skipped)
+	return lo.Map(skipped, func(s datasets.Skipped, _ int) string { return s.File + ": " + s.Reason })
 }
 
 // read opens COCO below dir.
@@ -263,10 +261,9 @@ func TrainingImages(data, dataset string, profile study.Profile, n int) (figures
 		if err != nil {
 			return sheet, err
 		}
-		var drawn []figures.Object
-		for _, o := range objects {
-			drawn = append(drawn, figures.Object{Box: o.Box, Mask: o.Mask, Class: o.Class})
-		}
+		drawn := lo.Map(objects, func(o finetune.Object, _ int) figures.Object {
+			return figures.Object{Box: o.Box, Mask: o.Mask, Class: o.Class}
+		})
 		if sheet.Images[0] = append(sheet.Images[0], draw(picture, drawn)); len(sheet.Images[0]) == min(n, d.trained.Len()) {
 			break
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/features"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -33,9 +34,7 @@ func tables(r study.Results) (tables []figures.Table) {
 	shown := []study.Table{{Title: "Tab. " + full, Paper: full, Rows: printed(full)}, {Title: "Tab. " + excerpt, Paper: excerpt, Rows: printed(excerpt)}}
 	for _, dataset := range augmentation.Datasets(r) {
 		t := study.Table{Title: fmt.Sprintf("Tab. %s on %s, which the paper does not have", full, dataset), RowHeads: paper.RowHeads, Rows: printed(full)}
-		for _, method := range methods.Names {
-			t.Columns = append(t.Columns, study.Column{Head: augmentation.Column(dataset, method)})
-		}
+		t.Columns = study.Columns(lo.Map(methods.Names, func(method string, _ int) string { return augmentation.Column(dataset, method) })...)
 		if !slices.Contains(paper.Columns, t.Columns[0].Head) {
 			shown = append(shown, t)
 		}
@@ -61,9 +60,7 @@ func addUntrained(r study.Results, t *figures.Table) {
 		return
 	}
 	row := figures.Row{Heads: append([]string{untrained}, make([]string, len(t.RowHeads))...)}
-	for _, column := range t.Columns {
-		row.Cells = append(row.Cells, r.Cell(untrained, column))
-	}
+	row.Cells = lo.Map(t.Columns, func(column string, _ int) figures.Cell { return r.Cell(untrained, column) })
 	t.RowHeads = append([]figures.RowHead{{Name: "encoder"}}, t.RowHeads...)
 	for i := range t.Rows {
 		t.Rows[i].Heads = append([]string{"trained"}, t.Rows[i].Heads...)
@@ -99,9 +96,7 @@ func CropDrop(r study.Results, dataset string) figures.Curves {
 		printed.X = ours.X
 		figure.Series = append(figure.Series, ours, printed)
 	}
-	for _, method := range methods.Names {
-		figure.Names = append(figure.Names, augmentation.Title(method))
-	}
+	figure.Names = lo.Map(methods.Names, func(method string, _ int) string { return augmentation.Title(method) })
 	return figure
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/theory"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/atomicfile"
@@ -233,9 +234,7 @@ func detail(views, quantity string) string {
 func tables(r study.Results) (tables []figures.Table) {
 	shown := study.TableOf(Name, "quantities")
 	shown.RowHeads = figures.MustPaper("effect_aug_full").RowHeads
-	for _, row := range augmentation.Rows {
-		shown.Rows = append(shown.Rows, study.Row{Key: string(row), Heads: row.Heads()})
-	}
+	shown.Rows = lo.Map(augmentation.Rows, func(row augmentation.Row, _ int) study.Row { return study.Row{Key: string(row), Heads: row.Heads()} })
 	for _, dataset := range augmentation.Datasets(r) {
 		for _, method := range methods.Names {
 			shown.Title, shown.Columns = augmentation.Column(dataset, method), nil

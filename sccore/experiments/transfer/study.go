@@ -18,6 +18,7 @@ import (
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -183,10 +184,7 @@ func Predictions(r study.Results, b compute.Backend, data, out, row, column stri
 	try.E(trainer.Begin(uint64(record.Seed)))
 	try.E1(trainer.Resume(file))
 	best := slices.Index(c.LearningRates[:], record.Details["rate"])
-	var which []int
-	for _, place := range datasets.Spread(len(images.tested), n) {
-		which = append(which, images.tested[place])
-	}
+	which := lo.Map(datasets.Spread(len(images.tested), n), func(place, _ int) int { return images.tested[place] })
 	trainer.Frozen = evaluation.FrozenFeatures{Extractor: encoder.FeatureExtractor, Images: images.Test, Crop: c.crop(), TestSize: c.TestSize}
 	predictions := make([]figures.Segmented, len(which))
 	var colours color.Palette // Nil: drawn classes have the colours of every figure.

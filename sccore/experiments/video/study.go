@@ -12,6 +12,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -86,11 +87,8 @@ func part(o study.Options, d evaluation.Data, c Config, seed int) evaluation.Dat
 		return d
 	}
 	if shares := o.SharesOf(d.Name, len(d.Videos), "videos", c.Shares); shares > 1 {
-		var own []datasets.Video
-		for _, place := range datasets.Share(len(d.Videos), seed, shares) {
-			own = append(own, d.Videos[place])
-		}
-		d.Videos, d.ID = own, fmt.Sprintf("%s; of them %d shares, one for a seed", d.ID, shares)
+		own := datasets.Share(len(d.Videos), seed, shares)
+		d.Videos, d.ID = lo.Map(own, func(place, _ int) datasets.Video { return d.Videos[place] }), fmt.Sprintf("%s; of them %d shares, one for a seed", d.ID, shares)
 	}
 	if c.Videos > 0 && c.Videos < len(d.Videos) {
 		d.Videos = d.Videos[:c.Videos]

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/knn"
@@ -163,11 +164,8 @@ func (d Data) Title() string { return d.title }
 
 // Skipped lists the files that could not be read.
 func (d Data) Skipped() []string {
-	lines := []string{}
-	for _, skipped := range slices.Concat(d.Train.Skipped, d.Test.Skipped) {
-		lines = append(lines, skipped.File+": "+skipped.Reason)
-	}
-	return lines
+	skipped := slices.Concat(d.Train.Skipped, d.Test.Skipped)
+	return lo.Map(skipped, func(s datasets.Skipped, _ int) string { return s.File + ": " + s.Reason })
 }
 
 // Drawn reports whether a dataset is drawn, for each seed anew.

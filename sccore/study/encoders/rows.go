@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/recipe"
@@ -38,17 +39,14 @@ func Title(key string) string {
 
 // OurRows returns the rows with records that the paper's tables do not have, and the rows of weights under the user's own names, which the given table of the
 // paper does not have. Their heads are the method alone.
-func OurRows(results study.Results, table string) (rows []study.Row) {
+func OurRows(results study.Results, table string) []study.Row {
 	keys, printed := []string{Random, Init, First, Control, Second}, PaperRows(table)
 	for _, key := range results.Rows() {
 		if titles[key] == "" && !slices.ContainsFunc(printed, func(row study.Row) bool { return row.Key == key }) {
 			keys = append(keys, key)
 		}
 	}
-	for _, key := range keys {
-		rows = append(rows, study.Row{Key: key, Heads: []string{Title(key)}})
-	}
-	return rows
+	return lo.Map(keys, func(key string, _ int) study.Row { return study.Row{Key: key, Heads: []string{Title(key)}} })
 }
 
 // PaperRows returns the rows of one of the paper's tables. Rows of vision transformers have keys, by which --set weights.KEY=FILE gives them weights:

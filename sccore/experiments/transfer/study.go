@@ -223,7 +223,10 @@ func take(t *trainer, r *run, vit encoder.ViT, pretrained *model.Store) (done fu
 		return nil, err
 	}
 	t.Crops = batches(r, t.Frozen, crops)
-	return frozen.Close, nil
+	return func() {
+		frozen.Close()
+		t.Crops = nil // The trainer is kept, and the features are not.
+	}, nil
 }
 
 // test chooses the learning rate on held-out images, and measures mIoU on the test images.

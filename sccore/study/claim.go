@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 )
@@ -113,13 +114,7 @@ func (r Results) evidence(claim figures.Claim, alternative int, text, random str
 		columns = append(columns, q.MinusColumn)
 	}
 	e.Data = r.Data(columns...)
-	changed := func(settings ...string) {
-		for _, setting := range settings {
-			if setting != "" && !slices.Contains(e.Changed, setting) {
-				e.Changed = append(e.Changed, setting)
-			}
-		}
-	}
+	changed := func(settings ...string) { e.Changed = lo.Uniq(append(e.Changed, lo.Compact(settings)...)) }
 	fromFile, gates := false, map[bool]float64{} // The lowest gates of rows, and of rows that are subtracted.
 	for _, column := range columns {
 		changed(r.changed[column]...)

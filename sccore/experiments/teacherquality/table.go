@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
@@ -137,12 +138,7 @@ func (k kind) predictions() figures.Table {
 	if blind {
 		t.Caption += " There are none here: neither the start nor alignment is above random weights by three standard errors."
 	}
-	var ofCoTAP []string // Rows of the records.
-	for _, c := range k.conditions {
-		if c.Loss == sccore.WithCoTAP {
-			ofCoTAP = append(ofCoTAP, c.row())
-		}
-	}
+	ofCoTAP := lo.FilterMap(k.conditions, func(c Condition, _ int) (row string, ok bool) { return c.row(), c.Loss == sccore.WithCoTAP })
 	var p []float64
 	add := func(prediction string, values []float64) {
 		heads := []string{prediction, stats.MeanInterval(values).Text("%+.2f"), ""}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/dsnet/try"
@@ -98,12 +97,7 @@ func datasetNames(o study.Options) (names, missing []string, err error) {
 		return nil, nil, study.BadOption{Err: err}
 	}
 	trained, err := trainedEncoders(o)
-	for _, r := range trained {
-		if name, _, _ := strings.Cut(r.Cell, "/"); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names, nil, err
+	return lo.UniqMap(trained, func(r study.Record, _ int) string { return strings.Split(r.Cell, "/")[0] }), nil, err
 }
 
 // trainedEncoders returns the records of the augmentation study whose encoders are measured, in the order of the paper's table. If there are none, the

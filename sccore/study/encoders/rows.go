@@ -206,13 +206,8 @@ func ByPlace(datasets, heads []string) func(a, b string) int {
 }
 
 // DatasetsOf returns the names of the datasets of columns, each once.
-func DatasetsOf(columns []string) (names []string) {
-	for _, column := range columns {
-		if name, _, _ := strings.Cut(column, "/"); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
+func DatasetsOf(columns []string) []string {
+	return lo.UniqMap(columns, func(column string, _ int) string { return strings.Split(column, "/")[0] })
 }
 
 // Gains is a table of what training is worth, in points, one difference per seed: the start, alignment and the full method over random weights, and the full method

@@ -145,42 +145,26 @@ func measured(name string, out, experiment, profile, data string, rows []string)
 	defer try.Handle(&err)
 	e, _ := try.E2(experiments.Find(experiment))
 	records := try.E1(study.Records(study.Folder(out, e.Name)))
-	value := map[string]map[int]float64{} // By row and column, and by seed.
-	settings := map[string]string{}       // By row and column.
-	records = lo.Filter(records, func(r study.Record, _ int) bool { return r.Profile == study.Profile(profile) })
-	for _, r := range records {
-		key, of := r.Row+"\n"+r.Column, r.ConfigHash+r.Data
-		if value[key] == nil {
-			value[key], settings[key] = map[int]float64{}, of
-		}
-		if settings[key] != of {
-			return nil, fmt.Errorf("%s has other settings or data than another record of %q in %q", r.Place(), r.Row, r.Column)
-		}
-		if len(r.Versions["semcon"]) < 7 {
-			return nil, fmt.Errorf("%s names no commit: build the binary in a checkout", r.Place())
-		}
-		value[key][r.Seed] = r.Value
-	}
-	columns := lo.Uniq(lo.Map(records, func(r study.Record, _ int) string { return r.Column }))
+	results := try.E1(e.Results(records, study.Profile(profile)))
 	for _, row := range rows {
 		title, of, _ := strings.Cut(row, "=")
 		of, minus, isDifference := strings.Cut(of, "−")
-		for _, column := range columns {
-			var values []float64
-			for seed := range 100 {
-				v, ok := value[of+"\n"+column][seed]
-				other, both := value[minus+"\n"+column][seed]
-				if ok && (both || !isDifference) {
-					values = append(values, v-other)
-				}
+		for _, column := range results.Columns() {
+			values := results.Values(of, column)
+			if isDifference {
+				values = results.Differences(column, of, minus)
 			}
-			if values == nil {
+			if len(values) == 0 {
 				continue
+			}
+			record := results.Of(of, column)[0]
+			if len(record.Versions["semcon"]) < 7 {
+				return nil, fmt.Errorf("%s names no commit: build the binary in a checkout", record.Place())
 			}
 			i, digits := stats.MeanInterval(values), func(x float64) json.Number { return json.Number(strconv.FormatFloat(x, 'f', 1, 64)) }
 			n := number{
 				Table: name, Row: title, Column: column, Value: digits(i.Mean), Seeds: i.N, Profile: profile,
-				Commit: lo.LastOrEmpty(records).Versions["semcon"][:7], Date: lo.LastOrEmpty(records).Finished.Format(time.DateOnly), Data: data,
+				Commit: record.Versions["semcon"][:7], Date: record.Finished.Format(time.DateOnly), Data: data,
 			}
 			switch {
 			case i.N > 1 && isDifference:

@@ -147,6 +147,8 @@ type Experiment struct {
 	Cells func(o Options, dataset string) ([]CellInfo, error)
 	// Selected returns the records that a run with the options would find, see [Spec.Selected].
 	Selected func(records []Record, o Options) ([]Record, error)
+	// Results groups the records of one profile.
+	Results func(records []Record, profile Profile) (Results, error)
 	// Tables shows the records of one profile beside the paper's numbers.
 	Tables func(records []Record, profile Profile) ([]figures.Table, error)
 	// Figures draws the records of one profile. It returns what it can draw, with an error for what it cannot.
@@ -191,6 +193,7 @@ func (s Spec[C, D]) Experiment() Experiment {
 			}
 			return infos, err
 		},
+		Results: s.Results,
 		Tables: func(records []Record, profile Profile) ([]figures.Table, error) {
 			results, err := s.Results(records, profile)
 			if err != nil {

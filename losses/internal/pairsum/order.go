@@ -79,8 +79,8 @@ func newPairOrder(p, q *Node, margin float64, shape Shape) pairOrder {
 		return ConvertDType(BitwiseShiftRightLogicalScalar(packed, int32(32)), dtypes.Int32), ConvertDType(packed, dtypes.Int32)
 	}
 
-	codeP, decodeP := o.scoreCode(p)
-	codeQ, decodeQ := o.scoreCode(q)
+	codeP, decodeP := scoreCode(p)
+	codeQ, decodeQ := scoreCode(q)
 	top, each := Scalar(g, dtypes.Int32, 1<<30), Iota(g, shapes.Make(dtypes.Int32, batch, n), 1)
 	o.code = pack(Sub(top, codeP), codeQ)
 	if o.threads {
@@ -101,9 +101,9 @@ func newPairOrder(p, q *Node, margin float64, shape Shape) pairOrder {
 	codes, place := unpack(Sort(pack(low, each), 1, true))
 	o.q, o.p = decodeQ(codes), inRow(byP, place)
 
-	notBelow := o.countWhile(byP, byP, GreaterOrEqual)
-	last := AddScalar(o.countWhile(byP, AddScalar(byP, -margin), GreaterThan), -1)
-	first := o.countWhile(byP, AddScalar(byP, margin), GreaterOrEqual)
+	notBelow := countWhile(byP, byP, GreaterOrEqual)
+	last := AddScalar(countWhile(byP, AddScalar(byP, -margin), GreaterThan), -1)
+	first := countWhile(byP, AddScalar(byP, margin), GreaterOrEqual)
 
 	// Padding has the highest q and the lowest p.
 	pad := func(x *Node, value *Node) *Node {
@@ -138,7 +138,7 @@ func (o pairOrder) restore(entries *Node) *Node {
 		return Reshape(arrange(Reshape(Add(o.index, begins(entries, o.n)), -1), Reshape(byP, -1)), batch, o.n)
 	}
 	// Pairs of the same p and q have the same entry, so any of them will do.
-	return take(byP, Add(o.countWhile(o.keys, o.code, LessThan), begins(entries, o.padded)))
+	return take(byP, Add(countWhile(o.keys, o.code, LessThan), begins(entries, o.padded)))
 }
 
 // begins are the places of the first entries of rows of this size, [B, 1] of int32, for x, [B, any].
@@ -153,7 +153,7 @@ func arrange(place, x *Node) *Node {
 
 // scoreCode encodes scores in [0, 1] as integers from 0 to 2³⁰ in the same order. decode turns codes back: to float64 from float64, to float32 from
 // shorter ones.
-func (t threads) scoreCode(x *Node) (code *Node, decode func(code *Node) *Node) {
+func scoreCode(x *Node) (code *Node, decode func(code *Node) *Node) {
 	if x.DType() != dtypes.Float64 {
 		// The bits of floats ≥ 0 are ordered as the floats are, and the bits of 1 are below 2³⁰.
 		code = Bitcast(ConvertDType(x, dtypes.Float32), dtypes.Int32)
@@ -163,45 +163,23 @@ func (t threads) scoreCode(x *Node) (code *Node, decode func(code *Node) *Node) 
 	}
 	batch, n := x.Shape().Dimensions[0], x.Shape().Dimensions[1]
 	sorted := Sort(x, 1, true)
-	code = t.countWhile(sorted, x, LessThan)
+	code = countWhile(sorted, x, LessThan)
 	return code, func(code *Node) *Node { return take(Reshape(sorted, batch*n), Add(code, begins(x, n))) }
 }
 
 // countWhile counts, for each bound of [B, M], the leading entries s of a row of sorted, [B, N], with holds(s, bound), by binary search. holds must
 // be true up to some index of the row and false from there on.
-//
-// The steps are a loop in the graph: unrolled, they would be a third of all kernels to compile on a CPU. A GPU makes one kernel of them.
-func (t threads) countWhile(sorted, bounds *Node, holds func(s, bound *Node) *Node) *Node {
+func countWhile(sorted, bounds *Node, holds func(s, bound *Node) *Node) *Node {
 	g, batch, n := sorted.Graph(), sorted.Shape().Dimensions[0], sorted.Shape().Dimensions[1]
 	counts := shapes.Make(dtypes.Int32, bounds.Shape().Dimensions...)
 	steps := bits.Len(uint(n))
-	if t {
-		count, flat, rows := Zeros(g, counts), Reshape(sorted, batch*n), MulScalar(Iota(g, counts, 0), float64(n))
-		for step := range steps {
-			next := AddScalar(count, float64(int(1)<<(steps-1-step)))
-			entry := take(flat, Add(MinScalar(AddScalar(next, -1), float64(n-1)), rows))
-			count = Where(And(LessOrEqual(next, Scalar(g, dtypes.Int32, n)), holds(entry, bounds)), next, count)
-		}
-		return count
+	count, flat, rows := Zeros(g, counts), Reshape(sorted, batch*n), MulScalar(Iota(g, counts, 0), float64(n))
+	for step := range steps {
+		next := AddScalar(count, float64(int(1)<<(steps-1-step)))
+		entry := take(flat, Add(MinScalar(AddScalar(next, -1), float64(n-1)), rows))
+		count = Where(And(LessOrEqual(next, Scalar(g, dtypes.Int32, n)), holds(entry, bounds)), next, count)
 	}
-	parameters := func(g *Graph) (step, count, sorted, bound *Node) {
-		return Parameter(g, "step", shapes.Make(dtypes.Int32)), Parameter(g, "count", counts),
-			Parameter(g, "sorted", shapes.Make(bounds.DType(), batch*n)), Parameter(g, "bound", bounds.Shape())
-	}
-	more := NewClosure(g, func(g *Graph) []*Node {
-		step, _, _, _ := parameters(g)
-		return []*Node{LessThan(step, Const(g, int32(steps)))}
-	})
-	further := NewClosure(g, func(g *Graph) []*Node {
-		step, count, sorted, bound := parameters(g)
-		// A loop cannot capture constants, so these are not made by AddScalar and the like.
-		all := func(value int) *Node { return BroadcastToDims(Const(g, int32(value)), counts.Dimensions...) }
-		next := Add(count, BitwiseShiftRightLogical(all(1<<(steps-1)), BroadcastToDims(step, counts.Dimensions...)))
-		entry := take(sorted, Add(Min(Sub(next, all(1)), all(n-1)), Mul(Iota(g, counts, 0), all(n))))
-		count = Where(And(LessOrEqual(next, all(n)), holds(entry, bound)), next, count)
-		return []*Node{Add(step, Const(g, int32(1))), count, sorted, bound}
-	})
-	return While(more, further, Const(g, int32(0)), Zeros(g, counts), Reshape(sorted, batch*n), bounds)[1]
+	return count
 }
 
 // Ranked is a score in an order of scores, with its original index.
@@ -252,9 +230,9 @@ func newLeafTies(o pairOrder) leafTies {
 	t := leafTies{threads: o.threads, centred: Sub(ConvertDType(o.p, dtypes.Float64), o.mean), begins: Equal(q, firstQ), ends: Equal(q, lastQ)}
 	each := func(q *Node) *Node { return o.hold(Reshape(q, batch, leaves)) }
 	firstQ, lastQ = each(firstQ), each(lastQ)
-	t.behind = o.countWhile(firstQ, lastQ, LessOrEqual)
+	t.behind = countWhile(firstQ, lastQ, LessOrEqual)
 	// From the first leaf that ends with that q up to the leaf.
-	from, to := o.countWhile(lastQ, firstQ, LessThan), Iota(o.q.Graph(), t.behind.Shape(), 1)
+	from, to := countWhile(lastQ, firstQ, LessThan), Iota(o.q.Graph(), t.behind.Shape(), 1)
 	centred := Reshape(t.centred, batch*leaves, o.leaf)
 	t.before = o.sumOfLeaves(t.ends, OnesLike(centred), from, to)
 	t.sum = o.sumOfLeaves(t.ends, centred, from, to)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/semcon/semcon/losses"
@@ -150,7 +151,8 @@ func (c Config) Rules() error {
 
 // CheckViews returns an error if views are not made of an encoder's patches, or if a part of a batch is too large for memory: its images, of imageSize pixels, or
 // the attention of its views. what names the settings that the part follows from.
-func CheckViews(v views.MultiCrop, vit encoder.ViT, part, imageSize int, what string) error {
+func CheckViews(v views.MultiCrop, vit encoder.ViT, part, imageSize int, what string) (err error) {
+	defer try.Handle(&err)
 	for _, crop := range []struct {
 		views, size  int
 		count, pixel string
@@ -158,14 +160,10 @@ func CheckViews(v views.MultiCrop, vit encoder.ViT, part, imageSize int, what st
 		if crop.views == 0 {
 			continue
 		}
-		if err := vit.CheckSize("views."+crop.pixel, crop.size); err != nil {
-			return err
-		}
+		try.E(vit.CheckSize("views."+crop.pixel, crop.size))
 		tokens := 1 + (crop.size/vit.PatchSize)*(crop.size/vit.PatchSize)
 		attention := fmt.Sprintf("views.%s %d of views.%s %d, %s: attention of %d tokens", crop.count, crop.views, crop.pixel, crop.size, what, tokens)
-		if err := settings.Fit(settings.MaxDeviceBytes, attention, part, crop.views, vit.NumHeads, tokens, tokens, 4); err != nil {
-			return err
-		}
+		try.E(settings.Fit(settings.MaxDeviceBytes, attention, part, crop.views, vit.NumHeads, tokens, tokens, 4))
 	}
 	return settings.Fit(settings.MaxBytes, fmt.Sprintf("%s of images of canvas %d", what, imageSize), part, imageSize, imageSize, 3)
 }

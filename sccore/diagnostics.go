@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
@@ -273,6 +274,7 @@ const TargetEncoder = "/" + targetScope + "/" + encoderScope
 // ReadTarget reads the target branch of a training from a checkpoint. For an encoder that a training has left, such as online.safetensors, it reads the end of the training,
 // final.safetensors in the same folder or in its checkpoints. The error is an [fs.ErrNotExist] if there is no such branch; the path may be empty.
 func ReadTarget(path string) (b TargetBranch, err error) {
+	defer try.Handle(&err)
 	if slices.Contains([]string{"online.safetensors", "target.safetensors", "best.safetensors", "encoder.safetensors"}, filepath.Base(path)) {
 		ended := filepath.Join(filepath.Dir(path), "final.safetensors")
 		if path = ended; !isFile(ended) {
@@ -283,17 +285,11 @@ func ReadTarget(path string) (b TargetBranch, err error) {
 	if !isFile(path) {
 		return b, absent
 	}
-	config, ok, err := configOf(path)
-	if err != nil {
-		return b, err
-	}
+	config, ok := try.E2(configOf(path))
 	if !ok {
 		return b, absent
 	}
-	named, _, err := safetensors.Read(path)
-	if err != nil {
-		return b, err
-	}
+	named, _ := try.E2(safetensors.Read(path))
 	if named["/"+targetScope+"/"+patchHeadScope+"/layer1/weight"] == nil { // A run without losses of patches, or of another method.
 		return b, absent
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -64,14 +65,11 @@ func NewTrainer(b compute.Backend, data Data, config Config) (*Trainer, error) {
 }
 
 // newTrainer returns a trainer whose step is not compiled yet.
-func newTrainer(data Data, config Config) (*Trainer, error) {
-	if err := settings.Check(config); err != nil {
-		return nil, err
-	}
+func newTrainer(data Data, config Config) (_ *Trainer, err error) {
+	defer try.Handle(&err)
+	try.E(settings.Check(config))
 	t := &Trainer{config: config, data: data}
-	if err := t.mixture(0).Check(); err != nil {
-		return nil, err
-	}
+	try.E(t.mixture(0).Check())
 	switch part := config.Batch / config.AccumulationSteps; {
 	case data.Objects == nil && (config.hasImageLoss() || config.Lambdas.Prototypes > 0):
 		return nil, errors.New("lambdas: losses of images and prototypes need object-centric images")

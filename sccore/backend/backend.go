@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	_ "github.com/gomlx/compute/gobackend" // The pure-Go engine.
 	"github.com/gomlx/gomlx/support/exceptions"
@@ -50,15 +51,10 @@ func OpenConfig(config string) (compute.Backend, error) {
 
 // openAs opens the backend of a configuration with open.
 func openAs(config string, open func() (compute.Backend, error)) (b compute.Backend, err error) {
-	if err := forbidDownloads(); err != nil {
-		return nil, err
-	}
-	if err := checkCUDA(config, HasGPU()); err != nil {
-		return nil, err
-	}
-	if err := setCUDAFlags(config); err != nil {
-		return nil, err
-	}
+	defer try.Handle(&err)
+	try.E(forbidDownloads())
+	try.E(checkCUDA(config, HasGPU()))
+	try.E(setCUDAFlags(config))
 	if err = cachePrograms(config); err == nil {
 		if caught := exceptions.TryCatch[error](func() { b, err = open() }); caught != nil {
 			err = caught

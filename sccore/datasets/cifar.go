@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/dsnet/try"
 )
 
 // CIFAR images are 32×32, stored as a red, a green and a blue plane with one byte per pixel, each row-major.
@@ -41,15 +43,11 @@ func CIFAR10(dir string, split Split) (*Images, error) { return table().CIFAR[0]
 // cifar-100-binary or a data folder that holds it, directly or below cifar100. Otherwise it works as [CIFAR10] does.
 func CIFAR100(dir string, split Split) (*Images, error) { return table().CIFAR[1].read(dir, split) }
 
-func (c *cifar) read(dir string, split Split) (*Images, error) {
-	folder, files, total, err := c.find(dir, split)
-	if err != nil {
-		return nil, err
-	}
+func (c *cifar) read(dir string, split Split) (_ *Images, err error) {
+	defer try.Handle(&err)
+	folder, files, total := try.E3(c.find(dir, split))
 	im := &Images{Name: c.Name, Height: cifarSize, Width: cifarSize}
-	if im.Classes, err = c.classNames(folder); err != nil {
-		return nil, err
-	}
+	im.Classes = try.E1(c.classNames(folder))
 	im.Pixels = make([]uint8, 0, total*im.imageBytes())
 	im.Labels = make([]int32, 0, total)
 	for _, name := range files {

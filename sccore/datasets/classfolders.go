@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/internal/panics"
 )
 
@@ -63,22 +64,17 @@ func readClassFolders(dir string, size int) (*Images, error) {
 }
 
 // readClasses reads a tree of class folders, in an archive of a name perhaps below one folder; "" for no archive. The result does not depend on the number of workers.
-func readClasses(tree fs.FS, archive string, size int, workers int) (*Images, error) {
+func readClasses(tree fs.FS, archive string, size int, workers int) (_ *Images, err error) {
+	defer try.Handle(&err)
 	if size < 1 {
 		return nil, fmt.Errorf("image size %d, want at least 1 pixel", size)
 	}
-	found, err := listImages(tree)
-	if err != nil {
-		return nil, err
-	}
+	found := try.E1(listImages(tree))
 	root := ""
 	if archive != "" {
 		root = found.root(archive)
 	}
-	classes, err := found.classes(root)
-	if err != nil {
-		return nil, err
-	}
+	classes := try.E1(found.classes(root))
 	im := &Images{Height: size, Width: size, Classes: classes, Skipped: found.Skipped}
 	im.Pixels = make([]uint8, len(found.files)*im.imageBytes())
 	faults := make([]error, len(found.files))
@@ -118,15 +114,10 @@ func readClasses(tree fs.FS, archive string, size int, workers int) (*Images, er
 // maxZipRatio bounds the ratio of an archive's claimed content to its size. Zip hardly compresses images.
 const maxZipRatio = 100
 
-func readZip(file string, size int) (*Images, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil, err
-	}
-	archive, err := zip.OpenReader(file)
-	if err != nil {
-		return nil, err
-	}
+func readZip(file string, size int) (_ *Images, err error) {
+	defer try.Handle(&err)
+	info := try.E1(os.Stat(file))
+	archive := try.E1(zip.OpenReader(file))
 	defer archive.Close()
 	const compressedByBzip2 = 12
 	archive.RegisterDecompressor(compressedByBzip2, func(r io.Reader) io.ReadCloser { return io.NopCloser(bzip2.NewReader(r)) })

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"unicode/utf8"
+
+	"github.com/dsnet/try"
 )
 
 // ImageFolder is a folder of JPEG and PNG images of any size. Images are read from disk on demand.
@@ -256,15 +258,11 @@ var imageNetOfficial = map[Split]int{Train: 1281167, Test: 50000}
 // ImageNet opens the labelled images of ImageNet-1k (Russakovsky et al. 2015) in class folders (see [ImageFolder.Labels]):
 // dir/imagenet/train, 1,281,167 images of 1,000 classes, and dir/imagenet/val, 50,000, the test split here. The error is an
 // [fs.ErrNotExist] if a folder is missing or if images lie outside the class folders and so have no labels.
-func ImageNet(dir string, split Split) (*ImageFolder, error) {
+func ImageNet(dir string, split Split) (_ *ImageFolder, err error) {
+	defer try.Handle(&err)
 	const name = "ImageNet-1k"
-	if err := dataFolder(name, dir); err != nil {
-		return nil, err
-	}
-	part, err := partOf(name, split, "train", "val")
-	if err != nil {
-		return nil, err
-	}
+	try.E(dataFolder(name, dir))
+	part := try.E1(partOf(name, split, "train", "val"))
 	folder := filepath.Join(dir, "imagenet", part)
 	switch {
 	case exists(folder):
@@ -274,10 +272,7 @@ func ImageNet(dir string, split Split) (*ImageFolder, error) {
 	default:
 		return nil, missingf("%s has no %s images: %s does not exist", name, split, folder)
 	}
-	images, err := OpenImageFolder(folder)
-	if err != nil {
-		return nil, err
-	}
+	images := try.E1(OpenImageFolder(folder))
 	for _, file := range images.files {
 		if path.Dir(file) == "." {
 			return nil, missingf("%s has no labelled %s images: %s lies outside the class folders", name, split, filepath.Join(folder, file))

@@ -12,21 +12,21 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/dsnet/try"
 )
 
 // FindImages returns the paths of the images that inputs name, in their order. An input is an image file, a folder, whose images count at any depth, a pattern of
 // [filepath.Glob] of both, a file that lists paths, one a line, or "-" for such a list on standard input. Hidden files do not count. Files of folders and
 // patterns that are no images are skipped. An image need not be there: whoever reads it says so. The error is one line that names the input.
 func FindImages(inputs ...string) (paths []string, skipped []Skipped, err error) {
+	defer try.Handle(&err)
 	for _, input := range inputs {
 		info, err := os.Stat(input)
 		matches, _ := filepath.Glob(input)
 		switch {
 		case input == "-" || err == nil && !info.IsDir() && !isImageName(input) && isText(input):
-			listed, err := listedPaths(input)
-			if err != nil {
-				return nil, nil, err
-			}
+			listed := try.E1(listedPaths(input))
 			paths = append(paths, listed...)
 		case err != nil && len(matches) > 0:
 			for _, match := range matches {
@@ -37,19 +37,13 @@ func FindImages(inputs ...string) (paths []string, skipped []Skipped, err error)
 					skipped = append(skipped, Skipped{match, notImage})
 					continue
 				}
-				found, others, err := FindImages(match)
-				if err != nil {
-					return nil, nil, err
-				}
+				found, others := try.E2(FindImages(match))
 				paths, skipped = append(paths, found...), append(skipped, others...)
 			}
 		case err != nil && !isImageName(input):
 			return nil, nil, fmt.Errorf("%s: %w", input, reason(err))
 		case err == nil && info.IsDir():
-			folder, err := OpenImageFolder(input)
-			if err != nil {
-				return nil, nil, err
-			}
+			folder := try.E1(OpenImageFolder(input))
 			for _, file := range folder.files {
 				paths = append(paths, filepath.Join(input, filepath.FromSlash(file)))
 			}
@@ -66,14 +60,12 @@ func FindImages(inputs ...string) (paths []string, skipped []Skipped, err error)
 
 // OpenImages opens the images that inputs name, as [FindImages] takes them, each once. A single folder is opened as by [OpenImageFolder]. Several inputs have
 // as their folder the deepest one that holds all images, so that the folders of classes can be the inputs.
-func OpenImages(inputs ...string) (*ImageFolder, error) {
+func OpenImages(inputs ...string) (_ *ImageFolder, err error) {
+	defer try.Handle(&err)
 	if info, err := os.Stat(inputs[0]); len(inputs) == 1 && err == nil && info.IsDir() {
 		return OpenImageFolder(inputs[0])
 	}
-	paths, skipped, err := FindImages(inputs...)
-	if err != nil {
-		return nil, err
-	}
+	paths, skipped := try.E2(FindImages(inputs...))
 	sizes := map[string]int64{} // Of the absolute paths.
 	for _, file := range paths {
 		absolute, err := filepath.Abs(file)
@@ -98,10 +90,7 @@ func OpenImages(inputs ...string) (*ImageFolder, error) {
 	}
 	p := &ImageFolder{Name: filepath.Base(folder), Skipped: skipped, dir: folder, tree: os.DirFS(folder), digest: newFileDigest()}
 	for _, file := range paths {
-		name, err := filepath.Rel(folder, file)
-		if err != nil {
-			return nil, err
-		}
+		name := try.E1(filepath.Rel(folder, file))
 		p.files = append(p.files, filepath.ToSlash(name))
 		p.digest.add(name, sizes[file])
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/dsnet/try"
 	"go.yaml.in/yaml/v2"
 )
 
@@ -152,17 +153,13 @@ func layoutOf(key string) *layout {
 }
 
 // open lists the files of a split and checks that each is there.
-func (s *layout) open(dir string, split Split) (*Segmentation, error) {
-	if err := dataFolder(s.Name, dir); err != nil {
-		return nil, err
-	}
+func (s *layout) open(dir string, split Split) (_ *Segmentation, err error) {
+	defer try.Handle(&err)
+	try.E(dataFolder(s.Name, dir))
 	if _, err := partOf(s.Name, split, "", ""); err != nil {
 		return nil, err
 	}
-	folder, pairs, err := s.list(dir, split)
-	if err != nil {
-		return nil, err
-	}
+	folder, pairs := try.E2(s.list(dir, split))
 	if len(pairs) == 0 {
 		return nil, fmt.Errorf("%s: no %s images in %s", s.Name, split, folder)
 	}
@@ -183,13 +180,12 @@ func (s *layout) open(dir string, split Split) (*Segmentation, error) {
 
 // list finds the images of a split and their masks.
 func (s *layout) list(dir string, split Split) (folder string, pairs []pair, err error) {
+	defer try.Handle(&err)
 	part := s.Parts[split]
 	inPart := func(paths []string) []string {
 		return strings.Split(strings.ReplaceAll(strings.Join(paths, "\n"), "PART", part), "\n")
 	}
-	if folder, err = locate(s.Name, dir, s.Folders, inPart(s.Holds)...); err != nil {
-		return "", nil, err
-	}
+	folder = try.E1(locate(s.Name, dir, s.Folders, inPart(s.Holds)...))
 	there := func(path string) bool { return exists(filepath.Join(folder, path)) }
 	kinds := s.Masks
 	if s.OneOf != nil {
@@ -202,9 +198,7 @@ func (s *layout) list(dir string, split Split) (folder string, pairs []pair, err
 	var listed []string // Nil for all files.
 	lists := inPart(s.Lists[split])
 	if i := slices.IndexFunc(lists, there); s.Lists != nil && i >= 0 {
-		if listed, err = readList(filepath.Join(folder, lists[i]), false); err != nil {
-			return "", nil, err
-		}
+		listed = try.E1(readList(filepath.Join(folder, lists[i]), false))
 		if path.Base(lists[i]) == "all.txt" {
 			listed = shareOf(listed, split)
 		}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/dsnet/try"
 	"golang.org/x/text/encoding/htmlindex"
 )
 
@@ -23,9 +24,8 @@ type BoxedImage struct {
 // CorLoc is measured. The folder is VOC2007 or VOC2012, in this order, below dir or dir/VOCdevkit, or dir itself, with JPEGImages, Annotations and
 // ImageSets/Main. A box that is stored from pixel 1 to pixel W covers the whole width, and begins at 0 here. The error names the file.
 func VOCObjects(dir string) (name string, images []BoxedImage, err error) {
-	if err := dataFolder("PASCAL VOC", dir); err != nil {
-		return "", nil, err
-	}
+	defer try.Handle(&err)
+	try.E(dataFolder("PASCAL VOC", dir))
 	folders, trainval := []string{"VOC2007", "VOCdevkit/VOC2007", "VOC2012", "VOCdevkit/VOC2012", "voc2012", "."}, "ImageSets/Main/trainval.txt"
 	folder, err := locate("PASCAL VOC", dir, folders, "JPEGImages", "Annotations", trainval)
 	if err != nil {
@@ -39,16 +39,10 @@ func VOCObjects(dir string) (name string, images []BoxedImage, err error) {
 		return "", nil, err
 	}
 	list := filepath.Join(folder, filepath.FromSlash(trainval))
-	names, err := readList(list, false)
-	if err != nil {
-		return "", nil, err
-	}
+	names := try.E1(readList(list, false))
 	for _, name := range names {
 		path := filepath.Join(folder, "Annotations", name+".xml")
-		boxes, err := loadPath(path, readVOCBoxes)
-		if err != nil {
-			return "", nil, err
-		}
+		boxes := try.E1(loadPath(path, readVOCBoxes))
 		images = append(images, BoxedImage{filepath.Join(folder, "JPEGImages", name+".jpg"), boxes})
 	}
 	absolute, err := filepath.Abs(folder)
@@ -109,18 +103,13 @@ type KeypointPair struct {
 // SPair lists the pairs of a split of SPair-71k (Min et al. 2019) in its official layout: SPair-71k below dir, or dir itself, with JPEGImages/CATEGORY and
 // PairAnnotation/trn or PairAnnotation/test. The error names the file.
 func SPair(dir string, split Split) (all []KeypointPair, err error) {
-	folder, pairs, files, err := spairFiles(dir, split)
-	if err != nil {
-		return nil, err
-	}
+	defer try.Handle(&err)
+	folder, pairs, files := try.E3(spairFiles(dir, split))
 	if len(files) == 0 {
 		return nil, fmt.Errorf("%s: has no pairs", pairs)
 	}
 	for _, file := range files {
-		pair, err := loadPath(filepath.Join(pairs, file+".json"), func(content []byte) (KeypointPair, error) { return readPair(content, folder, file) })
-		if err != nil {
-			return nil, err
-		}
+		pair := try.E1(loadPath(filepath.Join(pairs, file+".json"), func(content []byte) (KeypointPair, error) { return readPair(content, folder, file) }))
 		all = append(all, pair)
 	}
 	return all, nil
@@ -128,17 +117,11 @@ func SPair(dir string, split Split) (all []KeypointPair, err error) {
 
 // spairFiles returns the folder of SPair-71k, that of a split's pairs in it, and the names of the pairs.
 func spairFiles(dir string, split Split) (folder, pairs string, files []string, err error) {
-	if err := dataFolder("SPair-71k", dir); err != nil {
-		return "", "", nil, err
-	}
-	name, err := partOf("SPair-71k", split, "trn", "test")
-	if err != nil {
-		return "", "", nil, err
-	}
+	defer try.Handle(&err)
+	try.E(dataFolder("SPair-71k", dir))
+	name := try.E1(partOf("SPair-71k", split, "trn", "test"))
 	name = filepath.Join("PairAnnotation", name)
-	if folder, err = locate("SPair-71k", dir, []string{"SPair-71k", "."}, name); err != nil {
-		return "", "", nil, err
-	}
+	folder = try.E1(locate("SPair-71k", dir, []string{"SPair-71k", "."}, name))
 	pairs = filepath.Join(folder, name)
 	files, err = namesIn(pairs, ".json", false)
 	return folder, pairs, files, err

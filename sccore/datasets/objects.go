@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/dsnet/try"
 )
 
 // ObjectImages is a split of an object-detection dataset, read one image at a time. [COCOObjects] opens a real one, and package synthetic draws one.
@@ -121,14 +123,10 @@ func COCOObjects(dir string, split Split) (*ObjectImages, error) {
 
 // locateCOCOObjects returns the folder of a split's images and its file of annotations.
 func locateCOCOObjects(dir string, split Split) (images, annotations string, err error) {
-	if err := dataFolder("COCO", dir); err != nil {
-		return "", "", err
-	}
+	defer try.Handle(&err)
+	try.E(dataFolder("COCO", dir))
 	folder := filepath.Join(dir, "coco")
-	part, images, err := cocoImages(folder, split)
-	if err != nil {
-		return "", "", err
-	}
+	part, images := try.E2(cocoImages(folder, split))
 	annotations = filepath.Join(folder, "annotations", "instances_"+part+".json")
 	if !exists(annotations) {
 		annotations = filepath.Join(folder, "annotations", "panoptic_"+part+".json")
@@ -165,24 +163,19 @@ func (s *Status) cocoObjects(dir string) error {
 // cocoObjectFiles keeps what a process has read: COCO's file of annotations has hundreds of megabytes.
 var cocoObjectFiles sync.Map
 
-func openCOCOObjects(annotations, images string, panoptic bool) (*ObjectImages, error) {
+func openCOCOObjects(annotations, images string, panoptic bool) (_ *ObjectImages, err error) {
+	defer try.Handle(&err)
 	open, kind := OpenInstances, "instances"
 	if panoptic {
 		open, kind = openPanopticInstances, "things of the panoptic annotations"
 	}
-	truth, err := open(annotations)
-	if err != nil {
-		return nil, err
-	}
+	truth := try.E1(open(annotations))
 	if len(truth.textOf) > 0 {
 		return nil, fmt.Errorf("%s: the id %.80q is not a number of at least 0, as files of results need it", annotations, truth.textOf[0])
 	}
 	truth.RequireMasks()
 	digest := newFileDigest()
-	file, err := os.Open(annotations)
-	if err != nil {
-		return nil, err
-	}
+	file := try.E1(os.Open(annotations))
 	defer file.Close()
 	if _, err := io.Copy(digest, file); err != nil {
 		return nil, fmt.Errorf("%s: %w", annotations, reason(err))

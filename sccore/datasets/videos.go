@@ -8,6 +8,8 @@ import (
 	"image/color"
 	"path/filepath"
 	"slices"
+
+	"github.com/dsnet/try"
 )
 
 // DAVIS lists the videos of a split of DAVIS-2017 (Pont-Tuset et al. 2017) or DAVIS-2016 (Perazzi et al. 2016) below dir/DAVIS or dir/davis,
@@ -20,18 +22,11 @@ import (
 // Masks of 2017 have a palette: 0 is the background, objects count from 1, and 255 is void, which counts as background as in the DAVIS
 // code. Masks of 2016 are grey with 0 for the background and 255 for the one object. A listed video without frames, a frame without a mask,
 // and a mask without a frame are errors. Frames or masks of different sizes are errors when they are read.
-func DAVIS(dir string, split Split) (*Videos, error) {
-	if err := dataFolder("DAVIS", dir); err != nil {
-		return nil, err
-	}
-	list, err := partOf("DAVIS", split, "train", "val")
-	if err != nil {
-		return nil, err
-	}
-	root, err := locate("DAVIS", dir, []string{"DAVIS", "davis"}, "JPEGImages/480p")
-	if err != nil {
-		return nil, err
-	}
+func DAVIS(dir string, split Split) (_ *Videos, err error) {
+	defer try.Handle(&err)
+	try.E(dataFolder("DAVIS", dir))
+	list := try.E1(partOf("DAVIS", split, "train", "val"))
+	root := try.E1(locate("DAVIS", dir, []string{"DAVIS", "davis"}, "JPEGImages/480p"))
 	set, names, err := davisNames(root, list)
 	if err != nil {
 		return nil, fmt.Errorf("DAVIS: %v", err) // Not %w: an incomplete dataset is not a missing one.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/jsonstream"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -89,7 +90,8 @@ func WriteDetections(path string, detections []Detection) error {
 	return atomicfile.WriteBytes(path, text.Bytes())
 }
 
-func readDetection(stream *jsonstream.Reader, truth *datasets.Instances) (Detection, error) {
+func readDetection(stream *jsonstream.Reader, truth *datasets.Instances) (_ Detection, err error) {
+	defer try.Handle(&err)
 	var d struct {
 		Image    *datasets.ID          `json:"image_id"`
 		Category *datasets.ID          `json:"category_id"`
@@ -97,9 +99,7 @@ func readDetection(stream *jsonstream.Reader, truth *datasets.Instances) (Detect
 		Box      []float64             `json:"bbox"`
 		Mask     datasets.InstanceMask `json:"segmentation"`
 	}
-	if err := stream.Decode(&d); err != nil {
-		return Detection{}, err
-	}
+	try.E(stream.Decode(&d))
 	switch {
 	case d.Image == nil:
 		return Detection{}, errors.New("it has no image_id")
@@ -121,10 +121,7 @@ func readDetection(stream *jsonstream.Reader, truth *datasets.Instances) (Detect
 		out.Box = (*[4]float64)(d.Box)
 	}
 	if !d.Mask.None() {
-		mask, err := d.Mask.Runs(size)
-		if err != nil {
-			return Detection{}, err
-		}
+		mask := try.E1(d.Mask.Runs(size))
 		out.Mask = &mask
 	}
 	return out, out.check(size)

@@ -27,6 +27,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/internal/spelling"
 )
 
@@ -85,7 +86,8 @@ func keysOf(group reflect.Value) (keys []string) {
 	return keys
 }
 
-func applyOne(config any, assignment string) error {
+func applyOne(config any, assignment string) (err error) {
+	defer try.Handle(&err)
 	key, value, ok := strings.Cut(assignment, "=")
 	if !ok {
 		return fmt.Errorf("--set %q does not have the form key=value", assignment)
@@ -109,15 +111,10 @@ func applyOne(config any, assignment string) error {
 			return fmt.Errorf("--set %s: %q is a single value and has no %q", assignment, fields[at].key, path[i+1])
 		}
 	}
-	old, err := json.Marshal(group.Interface())
-	if err != nil {
-		return err
-	}
+	old := try.E1(json.Marshal(group.Interface()))
 	encoded, isText := []byte(value), old[0] == '"'
 	if isText {
-		if encoded, err = json.Marshal(value); err != nil {
-			return err
-		}
+		encoded = try.E1(json.Marshal(value))
 	}
 	changed := reflect.New(group.Type())
 	if json.Unmarshal(encoded, changed.Interface()) == nil && (isText || value != "null") { // JSON would keep the old value.
@@ -162,19 +159,14 @@ func Value(config any, key string) string {
 }
 
 func list(key string, config reflect.Value) (all []Setting, err error) {
+	defer try.Handle(&err)
 	for _, m := range membersOf(key, config) {
 		if m.value.Kind() == reflect.Struct {
-			nested, err := list(m.key, m.value)
-			if err != nil {
-				return nil, err
-			}
+			nested := try.E1(list(m.key, m.value))
 			all = append(all, nested...)
 			continue
 		}
-		encoded, err := json.Marshal(m.value.Interface())
-		if err != nil {
-			return nil, err
-		}
+		encoded := try.E1(json.Marshal(m.value.Interface()))
 		field := fmt.Sprintf("%s.%s.%s", config.Type().PkgPath(), config.Type().Name(), m.field.Name)
 		all = append(all, Setting{m.key, string(encoded), field, allowedBy(m.field.Tag).String()})
 	}
@@ -216,16 +208,12 @@ func below(key string) string {
 
 // Changed lists the settings of the second configuration that differ from the first, as "key=value" with the names of the JSON, which records hold. Both
 // have one type.
-func Changed(prefix string, from, to any) ([]string, error) {
+func Changed(prefix string, from, to any) (_ []string, err error) {
+	defer try.Handle(&err)
 	var levels [2]map[string]json.RawMessage
 	for i, config := range []any{from, to} {
-		encoded, err := json.Marshal(config)
-		if err != nil {
-			return nil, err
-		}
-		if err := json.Unmarshal(encoded, &levels[i]); err != nil {
-			return nil, err
-		}
+		encoded := try.E1(json.Marshal(config))
+		try.E(json.Unmarshal(encoded, &levels[i]))
 	}
 	var changed []string
 	for _, key := range slices.Sorted(maps.Keys(levels[1])) {
@@ -233,10 +221,7 @@ func Changed(prefix string, from, to any) ([]string, error) {
 		switch {
 		case bytes.Equal(old, now):
 		case now[0] == '{' && len(old) > 0 && old[0] == '{':
-			inner, err := Changed(prefix+key+".", old, now)
-			if err != nil {
-				return nil, err
-			}
+			inner := try.E1(Changed(prefix+key+".", old, now))
 			changed = append(changed, inner...)
 		default:
 			changed = append(changed, prefix+key+"="+strings.Trim(string(now), `"`))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/template"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -22,7 +23,8 @@ const ModelFile = "model.safetensors"
 
 // WriteConfig writes what timm or transformers reads beside the file of weights of an export: config.json and, for transformers, the
 // preprocessor_config.json of its image processors. size is the side of a crop in pixels. There is nothing to write under official names.
-func WriteConfig(weightsFile string, naming Naming, v encoder.ViT, p datasets.Preprocessing, size int) error {
+func WriteConfig(weightsFile string, naming Naming, v encoder.ViT, p datasets.Preprocessing, size int) (err error) {
+	defer try.Handle(&err)
 	files := map[string]map[string]any{}
 	switch naming {
 	case Timm:
@@ -32,13 +34,8 @@ func WriteConfig(weightsFile string, naming Naming, v encoder.ViT, p datasets.Pr
 		files["preprocessor_config.json"] = processorConfig(p, size)
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		content, err := json.MarshalIndent(files[name], "", "  ")
-		if err != nil {
-			return err
-		}
-		if err := atomicfile.WriteBytes(filepath.Join(filepath.Dir(weightsFile), name), append(content, '\n')); err != nil {
-			return err
-		}
+		content := try.E1(json.MarshalIndent(files[name], "", "  "))
+		try.E(atomicfile.WriteBytes(filepath.Join(filepath.Dir(weightsFile), name), append(content, '\n')))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/settings"
@@ -167,13 +168,12 @@ var className = regexp.MustCompile(`^(\w+?)(?:ImageProcessor|FeatureExtractor)(?
 
 // fromTransformers reads the settings of an image processor of transformers, for a model of a type. The size is 0 if the file has none.
 func fromTransformers(content []byte, modelType string) (p datasets.Preprocessing, size int, err error) {
+	defer try.Handle(&err)
 	var kind struct {
 		Type string `json:"image_processor_type"`
 		Old  string `json:"feature_extractor_type"`
 	}
-	if err := json.Unmarshal(content, &kind); err != nil {
-		return p, 0, err
-	}
+	try.E(json.Unmarshal(content, &kind))
 	name := cmp.Or(kind.Type, kind.Old)
 	class := modelTypes[modelType].processor
 	if found := className.FindStringSubmatch(name); name != "" {
@@ -185,9 +185,7 @@ func fromTransformers(content []byte, modelType string) (p datasets.Preprocessin
 	if known = class != "" && known; !known && name != "" {
 		return p, 0, fmt.Errorf("image_processor_type %.60q is not known", name)
 	}
-	if err := json.Unmarshal(content, &c); err != nil {
-		return p, 0, err
-	}
+	try.E(json.Unmarshal(content, &c))
 	if !known && c.Size == (sides{}) {
 		return p, 0, nil // It does not speak of images.
 	}

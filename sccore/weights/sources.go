@@ -18,6 +18,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/sccore/safetensors"
 )
 
@@ -349,17 +350,12 @@ func Files(path string) ([]string, error) {
 }
 
 // SHA256 identifies the content of a file of weights and, if it is an index, of the files that it names.
-func SHA256(path string) (string, error) {
-	files, err := Files(path)
-	if err != nil {
-		return "", err
-	}
+func SHA256(path string) (_ string, err error) {
+	defer try.Handle(&err)
+	files := try.E1(Files(path))
 	digest := sha256.New()
 	for _, name := range files {
-		file, err := os.Open(name)
-		if err != nil {
-			return "", err
-		}
+		file := try.E1(os.Open(name))
 		defer file.Close()
 		if _, err := io.Copy(digest, file); err != nil {
 			return "", fmt.Errorf("%s: %w", name, err)

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/dtypes/bfloat16"
 	"github.com/gomlx/compute/dtypes/float16"
@@ -174,7 +175,8 @@ func decodeFloats(dtype dtypes.DType, raw []byte, offset int, shape, strides []i
 const legacyMagic = "\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
 
 // openZip reads the format of PyTorch 1.6 and later: an uncompressed archive of a pickle and one entry for each array.
-func openZip(r io.ReaderAt, size int64) (any, error) {
+func openZip(r io.ReaderAt, size int64) (_ any, err error) {
+	defer try.Handle(&err)
 	archive, err := zip.NewReader(r, size)
 	if err != nil {
 		return nil, fmt.Errorf("damaged or truncated PyTorch archive: %w", err)
@@ -182,10 +184,7 @@ func openZip(r io.ReaderAt, size int64) (any, error) {
 	if slices.ContainsFunc(archive.File, func(f *zip.File) bool { return path.Base(f.Name) == "constants.pkl" }) {
 		return nil, errors.New("is TorchScript, a compiled program: want the weights alone, torch.save(torch.jit.load(FILE).state_dict(), OUT)")
 	}
-	entries, err := stored(archive, size)
-	if err != nil {
-		return nil, err
-	}
+	entries := try.E1(stored(archive, size))
 	folder := ""
 	for name := range entries {
 		if path.Base(name) != "data.pkl" {
@@ -205,10 +204,7 @@ func openZip(r io.ReaderAt, size int64) (any, error) {
 	if pickle == nil || pickle.UncompressedSize64 > maxPickle {
 		return nil, errors.New("a zip archive, but not of PyTorch: it contains no data.pkl of reasonable size")
 	}
-	text, err := content(pickle)
-	if err != nil {
-		return nil, err
-	}
+	text := try.E1(content(pickle))
 	all := arrays{}
 	objects, err := unpickle(bufio.NewReader(bytes.NewReader(text)), all.named)
 	for key, a := range all {
@@ -268,7 +264,8 @@ func content(f *zip.File) ([]byte, error) {
 
 // openLegacy reads the older format: pickles of a magic number, a version, the machine, the objects and the keys of the arrays, and then the
 // arrays.
-func openLegacy(r io.ReaderAt, size int64) (any, error) {
+func openLegacy(r io.ReaderAt, size int64) (_ any, err error) {
+	defer try.Handle(&err)
 	section := io.NewSectionReader(r, 0, size)
 	stream, all := bufio.NewReader(section), arrays{}
 	none := func(any) (any, error) { return nil, errors.New("pickle is damaged: an array comes too early") }
@@ -278,19 +275,13 @@ func openLegacy(r io.ReaderAt, size int64) (any, error) {
 		if i == 3 {
 			storage = all.named
 		}
-		var err error
-		if objects[i], err = unpickle(stream, storage); err != nil {
-			return nil, err
-		}
+		objects[i] = try.E1(unpickle(stream, storage))
 	}
 	names, ok := objects[4].(*object)
 	if !ok || names.class != listName {
 		return nil, errors.New("pickle is damaged: it has no list of arrays")
 	}
-	at, err := section.Seek(0, io.SeekCurrent)
-	if err != nil {
-		return nil, err
-	}
+	at := try.E1(section.Seek(0, io.SeekCurrent))
 	at -= int64(stream.Buffered())
 	for _, name := range names.values {
 		key, _ := name.(string)

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/settings"
@@ -122,33 +123,22 @@ func brief(err error) error {
 
 // examine finds the tensors of a branch's transformer.
 func examine(file *sources, facts modelFacts, branch string, ignore []string) (e evidence, err error) {
+	defer try.Handle(&err)
 	e = evidence{facts: facts, metadata: file.metadata}
-	if e.ignored, err = file.leaveOut(ignore); err != nil {
-		return e, err
-	}
+	e.ignored = try.E1(file.leaveOut(ignore))
 	keys := slices.Sorted(maps.Keys(file.tensors))
-	if e.prefix, e.names, err = findPrefix(keys, branch); err != nil {
-		return e, err
-	}
-	if e.all, e.unused, err = e.names.rename(file.tensors, e.prefix, keys); err != nil {
-		return e, err
-	}
+	e.prefix, e.names = try.E2(findPrefix(keys, branch))
+	e.all, e.unused = try.E2(e.names.rename(file.tensors, e.prefix, keys))
 	return e, normalize(e.all)
 }
 
-func importViT(file *sources, facts modelFacts, want encoder.ViT, branch string, ignore []string) (*Import, error) {
-	found, err := examine(file, facts, branch, ignore)
-	if err != nil {
-		return nil, err
-	}
+func importViT(file *sources, facts modelFacts, want encoder.ViT, branch string, ignore []string) (_ *Import, err error) {
+	defer try.Handle(&err)
+	found := try.E1(examine(file, facts, branch, ignore))
 	if want.Dim == 0 {
-		if want, err = found.identify(want); err != nil {
-			return nil, err
-		}
+		want = try.E1(found.identify(want))
 	}
-	if err := settings.Check(want); err != nil {
-		return nil, err
-	}
+	try.E(settings.Check(want))
 	im := &Import{
 		ViT: want, Prefix: found.prefix, Unused: found.unused, Ignore: ignore, Ignored: found.ignored,
 		values: map[string]*tensors.Tensor{}, Head: map[string]*tensors.Tensor{},
@@ -233,12 +223,10 @@ func entries(shape []int) (int, error) {
 }
 
 // convert brings a tensor of the file to the layout of a weight.
-func (im *Import) convert(w encoder.Weight, source source) error {
+func (im *Import) convert(w encoder.Weight, source source) (err error) {
+	defer try.Handle(&err)
 	shape, theirs := source.shape, torchShape(w.Shape)
-	size, err := entries(shape)
-	if err != nil {
-		return err
-	}
+	size := try.E1(entries(shape))
 	linear := w.Path == "patch_embed/proj/weight" && len(shape) == 2 && shape[0] == theirs[0] && size == w.Size()
 	grid, special := 0, 1
 	if im.ViT.Registers > 0 {
@@ -250,10 +238,7 @@ func (im *Import) convert(w encoder.Weight, source source) error {
 	if resized := grid > 0 && grid != im.ViT.GridSize; !resized && !linear && !slices.Equal(shape, theirs) {
 		return fmt.Errorf("has shape %v, the transformer wants %v", shape, theirs)
 	}
-	values, err := source.finite()
-	if err != nil {
-		return err
-	}
+	values := try.E1(source.finite())
 	key := source.key()
 	switch {
 	case grid > 0 && grid != im.ViT.GridSize:

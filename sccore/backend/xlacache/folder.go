@@ -22,6 +22,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/internal/atomicfile"
 )
 
@@ -159,16 +160,11 @@ func (f folder) remove(name string) { _ = os.Remove(filepath.Join(f.dir, name)) 
 
 // machine identifies what decides the code that a plugin generates, beside the program and its options. The folder keeps the digest of the plugin's file, which
 // is large, for as long as its size and its modification time stay.
-func (f folder) machine(plugin, device, flags string) (string, error) {
-	file, err := os.Open(plugin)
-	if err != nil {
-		return "", err
-	}
+func (f folder) machine(plugin, device, flags string) (_ string, err error) {
+	defer try.Handle(&err)
+	file := try.E1(os.Open(plugin))
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return "", err
-	}
+	info := try.E1(file.Stat())
 	name := keyOf([]byte(plugin), fmt.Appendf(nil, "%d %d", info.Size(), info.ModTime().UnixNano())) + digestSuffix
 	digest, known := f.read(name)
 	if !known {

@@ -16,6 +16,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/dsnet/try"
 )
 
 // without returns the archive with what is not in a folder yet.
@@ -91,16 +93,11 @@ func recorded(dir, name string) string {
 }
 
 // record writes the digest of an archive to that file.
-func record(dir, archive string, say func(line string)) error {
-	digest, err := sum(archive, sha256.New())
-	if err != nil {
-		return err
-	}
+func record(dir, archive string, say func(line string)) (err error) {
+	defer try.Handle(&err)
+	digest := try.E1(sum(archive, sha256.New()))
 	path, name := filepath.Join(dir, digests), filepath.Base(archive)
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)
-	if err != nil {
-		return err
-	}
+	file := try.E1(os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666))
 	_, err = fmt.Fprintf(file, "%s  %s\n", digest, name)
 	if err = cmp.Or(err, file.Sync(), file.Close()); err == nil {
 		say(fmt.Sprintf("recorded the SHA-256 digest of %s in %s, which later fetches are compared with", name, path))
@@ -112,18 +109,12 @@ func record(dir, archive string, say func(line string)) error {
 var maxEntries = 1 << 18
 
 // unpack writes what the archive takes below the folder work, where an interrupted call may have left files.
-func (a Archive) unpack(ctx context.Context, file, work string, progress func(done int64)) error {
-	if err := os.MkdirAll(work, 0o777); err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(work)
-	if err != nil {
-		return err
-	}
+func (a Archive) unpack(ctx context.Context, file, work string, progress func(done int64)) (err error) {
+	defer try.Handle(&err)
+	try.E(os.MkdirAll(work, 0o777))
+	root := try.E1(os.OpenRoot(work))
 	defer root.Close()
-	if err := a.unpackBelow(ctx, file, root, ".", progress); err != nil {
-		return err
-	}
+	try.E(a.unpackBelow(ctx, file, root, ".", progress))
 	for from := range a.Take {
 		if _, err := root.Stat(from); err != nil {
 			return fmt.Errorf("has no %s", from)
@@ -180,20 +171,16 @@ func (a Archive) takes(name string) (taken, packed bool) {
 }
 
 // writeEntry writes a file or folder below root, unless it is there: an interrupted call leaves at most one file, which is too short.
-func writeEntry(root *os.Root, name string, kind fs.FileMode, size int64, content io.Reader) error {
+func writeEntry(root *os.Root, name string, kind fs.FileMode, size int64, content io.Reader) (err error) {
+	defer try.Handle(&err)
 	if kind.IsDir() {
 		return root.MkdirAll(name, 0o777)
 	}
 	if info, err := root.Lstat(name); err == nil && info.Mode().IsRegular() && info.Size() == size {
 		return nil
 	}
-	if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
-		return err
-	}
-	out, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
-	if err != nil {
-		return err
-	}
+	try.E(root.MkdirAll(path.Dir(name), 0o777))
+	out := try.E1(root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666))
 	n, err := io.Copy(out, io.LimitReader(content, size+1))
 	if err == nil && n != size {
 		err = fmt.Errorf("has %d bytes or more, the archive says %d", n, size)
@@ -202,7 +189,8 @@ func writeEntry(root *os.Root, name string, kind fs.FileMode, size int64, conten
 }
 
 // eachEntry calls do for each entry of an archive, until it returns an error. kind has the bits of the entry's type. Another file is its only entry.
-func eachEntry(file string, do func(name string, kind fs.FileMode, size int64, content io.Reader) error) error {
+func eachEntry(file string, do func(name string, kind fs.FileMode, size int64, content io.Reader) error) (err error) {
+	defer try.Handle(&err)
 	in, err := os.Open(file)
 	if err != nil {
 		return reason(err)
@@ -215,10 +203,7 @@ func eachEntry(file string, do func(name string, kind fs.FileMode, size int64, c
 	var unzipped io.Reader = in
 	switch {
 	case strings.HasSuffix(file, ".zip"):
-		archive, err := zip.NewReader(in, info.Size())
-		if err != nil {
-			return err
-		}
+		archive := try.E1(zip.NewReader(in, info.Size()))
 		for _, f := range archive.File {
 			content, err := f.Open()
 			if err == nil {
@@ -230,9 +215,7 @@ func eachEntry(file string, do func(name string, kind fs.FileMode, size int64, c
 		}
 		return nil
 	case strings.HasSuffix(file, ".tar.gz"):
-		if unzipped, err = gzip.NewReader(in); err != nil {
-			return err
-		}
+		unzipped = try.E1(gzip.NewReader(in))
 	case !strings.HasSuffix(file, ".tar"):
 		return do(filepath.Base(file), 0, info.Size(), in)
 	}
@@ -252,8 +235,6 @@ func eachEntry(file string, do func(name string, kind fs.FileMode, size int64, c
 		case tar.TypeReg:
 			kind = 0
 		}
-		if err := do(header.Name, kind, header.Size, archive); err != nil {
-			return err
-		}
+		try.E(do(header.Name, kind, header.Size, archive))
 	}
 }

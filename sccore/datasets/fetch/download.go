@@ -17,6 +17,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/dsnet/try"
 )
 
 // stallLimit is how long a server may be silent before a download gives up. Tests shorten it.
@@ -60,7 +62,8 @@ func (f File) Get(ctx context.Context) error {
 	return f.download(ctx)
 }
 
-func (f File) download(ctx context.Context) error {
+func (f File) download(ctx context.Context) (err error) {
+	defer try.Handle(&err)
 	address, part, version := f.Address, f.Path+".part", f.Path+".version"
 	var have int64
 	validator, err := os.ReadFile(version)
@@ -96,9 +99,7 @@ func (f File) download(ctx context.Context) error {
 	switch status := response.StatusCode; {
 	case status == http.StatusOK: // The whole file: there was no part, its version changed, or the server does not support ranges.
 		have = 0
-		if err := restart(part, version, response.Header); err != nil {
-			return err
-		}
+		try.E(restart(part, version, response.Header))
 	case status == http.StatusPartialContent && have > 0 && strings.HasPrefix(contentRange, fmt.Sprintf("bytes %d-", have)):
 	case status == http.StatusRequestedRangeNotSatisfiable && have > 0 && contentRange == fmt.Sprintf("bytes */%d", have):
 		return f.keep(part, version) // The part was complete but not yet renamed.
@@ -106,9 +107,7 @@ func (f File) download(ctx context.Context) error {
 		if have == 0 {
 			return fail(fmt.Errorf("unexpected status %s", response.Status))
 		}
-		if err := os.Remove(version); err != nil {
-			return err
-		}
+		try.E(os.Remove(version))
 		return f.download(ctx) // Without the part.
 	default:
 		return fail(errors.New(response.Status))
@@ -118,10 +117,7 @@ func (f File) download(ctx context.Context) error {
 	if response.ContentLength >= 0 {
 		total = have + response.ContentLength
 	}
-	out, err := os.OpenFile(part, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		return err
-	}
+	out := try.E1(os.OpenFile(part, os.O_WRONLY|os.O_APPEND, 0))
 	f.Progress(have, total)
 	if total > f.Most {
 		return fail(errors.Join(fmt.Errorf("has %d bytes, want at most %d", total, f.Most), out.Close()))
@@ -150,17 +146,14 @@ func (f File) download(ctx context.Context) error {
 
 // restart empties the part and writes its version: a strong entity tag, or else a date (RFC 9110, section 13.1.5). The order of the writes
 // never leaves an old part beside a new version.
-func restart(part, version string, header http.Header) error {
+func restart(part, version string, header http.Header) (err error) {
+	defer try.Handle(&err)
 	validator := header.Get("ETag")
 	if validator == "" || strings.HasPrefix(validator, "W/") {
 		validator = header.Get("Last-Modified")
 	}
-	if err := os.RemoveAll(version); err != nil {
-		return err
-	}
-	if err := os.WriteFile(part, nil, 0o666); err != nil {
-		return err
-	}
+	try.E(os.RemoveAll(version))
+	try.E(os.WriteFile(part, nil, 0o666))
 	return os.WriteFile(version, []byte(validator), 0o666)
 }
 

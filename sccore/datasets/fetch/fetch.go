@@ -17,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/sccore/datasets"
 	"go.yaml.in/yaml/v2"
@@ -47,7 +48,8 @@ func Datasets(ctx context.Context, dir string, options Options, keys ...string) 
 	return fetchAll(ctx, dir, options, wanted...)
 }
 
-func fetchAll(ctx context.Context, dir string, options Options, wanted ...Dataset) error {
+func fetchAll(ctx context.Context, dir string, options Options, wanted ...Dataset) (err error) {
+	defer try.Handle(&err)
 	if options.Say == nil {
 		options.Say = func(string) {}
 	}
@@ -60,10 +62,7 @@ func fetchAll(ctx context.Context, dir string, options Options, wanted ...Datase
 		if dir == "" {
 			return fmt.Errorf("%s needs a data folder", d.Name)
 		}
-		folder, missing, err := d.lacks(dir)
-		if err != nil {
-			return err
-		}
+		folder, missing := try.E2(d.lacks(dir))
 		if len(missing) == 0 {
 			continue
 		}
@@ -89,19 +88,14 @@ func fetchAll(ctx context.Context, dir string, options Options, wanted ...Datase
 	if len(lacking) == 0 {
 		return nil
 	}
-	free, err := freeBytes(dir)
-	if err != nil {
-		return err
-	}
+	free := try.E1(freeBytes(dir))
 	needed = max(0, needed+largest) // An archive is removed when it is unpacked.
 	options.Say(fmt.Sprintf("%s of disk needed, %s free", Size(needed), Size(free)))
 	if needed > free {
 		return fmt.Errorf("%s needs %s of disk, %s are free", dir, Size(needed), Size(free))
 	}
 	for _, d := range lacking {
-		if err := d.fetch(ctx, dir, options); err != nil {
-			return err
-		}
+		try.E(d.fetch(ctx, dir, options))
 	}
 	return nil
 }
@@ -180,12 +174,11 @@ func (d Dataset) lacks(dir string) (folder string, missing []Archive, err error)
 	return folder, missing, nil
 }
 
-func (d Dataset) fetch(ctx context.Context, dir string, options Options) error {
+func (d Dataset) fetch(ctx context.Context, dir string, options Options) (err error) {
+	defer try.Handle(&err)
 	partial, lock := d.partial(dir), filepath.Join(dir, "."+d.Key+".lock")
 	isNew := !exists(dir)
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
+	try.E(os.MkdirAll(dir, 0o777))
 	// Two processes would write to one part.
 	unlock, _, err := filelock.Wait(ctx, lock, func() {
 		options.Say(fmt.Sprintf("another process is fetching %s into %s; waiting for it", d.Key, dir))
@@ -205,19 +198,13 @@ func (d Dataset) fetch(ctx context.Context, dir string, options Options) error {
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	if err := os.MkdirAll(partial, 0o777); err != nil {
-		return err
-	}
+	try.E(os.MkdirAll(partial, 0o777))
 	staged := d.staged(dir)
 	for _, a := range missing {
-		if err := a.fetch(ctx, dir, partial, staged, options); err != nil {
-			return err
-		}
+		try.E(a.fetch(ctx, dir, partial, staged, options))
 	}
 	if arrange := arrangements[d.Key]; arrange != nil {
-		if err := arrange(staged); err != nil {
-			return err
-		}
+		try.E(arrange(staged))
 	}
 	syscall.Sync() // Much faster than for each of a hundred thousand files.
 	if !exists(folder) {
@@ -225,9 +212,7 @@ func (d Dataset) fetch(ctx context.Context, dir string, options Options) error {
 			return fmt.Errorf("%s does not hold %s (%w): remove it to fetch again", partial, d.Name, err)
 		}
 	}
-	if err := cmp.Or(merge(staged, folder), os.RemoveAll(partial)); err != nil {
-		return err
-	}
+	try.E(cmp.Or(merge(staged, folder), os.RemoveAll(partial)))
 	if err := complete(d.splits(dir)); err != nil {
 		return fmt.Errorf("%s is not whole: %w", folder, err)
 	}
@@ -323,7 +308,8 @@ var embedded []byte
 var arrangements = map[string]func(folder string) error{"tiny-imagenet": sortTinyImageNet}
 
 // sortTinyImageNet makes class folders of the test images, which lie in one folder, and removes the boxes among the training images.
-func sortTinyImageNet(folder string) error {
+func sortTinyImageNet(folder string) (err error) {
+	defer try.Handle(&err)
 	boxes, err := filepath.Glob(filepath.Join(folder, "train", "*", "*_boxes.txt"))
 	for _, file := range boxes {
 		err = errors.Join(err, os.Remove(file))
@@ -332,19 +318,14 @@ func sortTinyImageNet(folder string) error {
 		return err
 	}
 	list := filepath.Join(folder, "val_annotations.txt")
-	content, err := os.ReadFile(list)
-	if err != nil {
-		return err
-	}
+	content := try.E1(os.ReadFile(list))
 	for line := range strings.Lines(string(content)) {
 		columns := strings.Fields(line) // The image, its class and a box.
 		if len(columns) < 2 || !filepath.IsLocal(columns[0]) || !filepath.IsLocal(columns[1]) {
 			return fmt.Errorf("%s: %.80q is no image and its class", list, line)
 		}
 		class := filepath.Join(folder, "test", columns[1])
-		if err := os.MkdirAll(class, 0o777); err != nil {
-			return err
-		}
+		try.E(os.MkdirAll(class, 0o777))
 		err := os.Rename(filepath.Join(folder, "test", columns[0]), filepath.Join(class, columns[0]))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // An interrupted call has moved it.
 			return err

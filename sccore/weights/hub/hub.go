@@ -27,6 +27,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/go-huggingface/hub"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/filelock"
@@ -151,7 +152,8 @@ func cached(folder, revision, file string) (string, error) {
 }
 
 // fromHub downloads what the cache lacks of a repository's weights, or of a file of it, and returns the path.
-func fromHub(ctx context.Context, id, revision, file string, watch Watch) (string, error) {
+func fromHub(ctx context.Context, id, revision, file string, watch Watch) (_ string, err error) {
+	defer try.Handle(&err)
 	if !filepath.IsLocal(filepath.FromSlash(revision)) || file != "" && !filepath.IsLocal(filepath.FromSlash(file)) {
 		return "", fmt.Errorf("revision %q or file %q leads out of the repository", revision, file)
 	}
@@ -188,9 +190,7 @@ func fromHub(ctx context.Context, id, revision, file string, watch Watch) (strin
 	} else if file == "" {
 		return "", fmt.Errorf("the repository has none of %s; hf://%s/FILE names another", strings.Join(weightFiles, ", "), id)
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return "", err
-	}
+	try.E(os.MkdirAll(folder, 0o755))
 	unlock, _, err := filelock.Wait(ctx, filepath.Join(folder, ".semcon.lock"), nil) // Two processes would write to one part.
 	if err != nil {
 		return "", err
@@ -212,10 +212,7 @@ func fromHub(ctx context.Context, id, revision, file string, watch Watch) (strin
 			}
 		}
 	}
-	located, err := get(file)
-	if err != nil {
-		return "", err
-	}
+	located := try.E1(get(file))
 	shards, err := weights.Files(located)
 	for _, shard := range shards[min(1, len(shards)):] {
 		if _, err := get(path.Join(path.Dir(file), filepath.Base(shard))); err != nil {
@@ -239,20 +236,15 @@ func fromHub(ctx context.Context, id, revision, file string, watch Watch) (strin
 var infoLimit = 20 * time.Second
 
 // readInfo asks the Hub for a repository's files. A Hub that cannot be reached is a [url.Error].
-func readInfo(ctx context.Context, id, revision string) (*hub.RepoInfo, error) {
+func readInfo(ctx context.Context, id, revision string) (_ *hub.RepoInfo, err error) {
+	defer try.Handle(&err)
 	ctx, cancel := context.WithTimeout(ctx, infoLimit)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/api/models/%s/revision/%s?blobs=true", endpoint(), id, url.PathEscape(revision)), nil)
-	if err != nil {
-		return nil, err
-	}
+	request := try.E1(http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/api/models/%s/revision/%s?blobs=true", endpoint(), id, url.PathEscape(revision)), nil))
 	if token := token(); token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	response, err := fetch.Client.Do(request)
-	if err != nil {
-		return nil, err
-	}
+	response := try.E1(fetch.Client.Do(request))
 	defer response.Body.Close()
 	switch response.StatusCode {
 	case http.StatusOK:
@@ -272,6 +264,7 @@ func readInfo(ctx context.Context, id, revision string) (*hub.RepoInfo, error) {
 
 // getFile puts a file of a repository into its folder of the cache, by its digest, and links to it from the folder of the commit.
 func getFile(ctx context.Context, id, folder, commit string, info *hub.FileInfo, watch Watch) (link string, downloaded bool, err error) {
+	defer try.Handle(&err)
 	link = filepath.Join(folder, "snapshots", commit, filepath.FromSlash(info.Name))
 	if _, err := os.Stat(link); err == nil {
 		return link, false, nil
@@ -294,9 +287,7 @@ func getFile(ctx context.Context, id, folder, commit string, info *hub.FileInfo,
 	}
 	file.Path = filepath.Join(folder, "blobs", file.Want)
 	for _, needed := range []string{filepath.Dir(file.Path), filepath.Dir(link)} {
-		if err := os.MkdirAll(needed, 0o755); err != nil {
-			return "", false, err
-		}
+		try.E(os.MkdirAll(needed, 0o755))
 	}
 	if _, err := os.Stat(file.Path); errors.Is(err, fs.ErrNotExist) {
 		if watch.Bar != nil {
@@ -310,10 +301,7 @@ func getFile(ctx context.Context, id, folder, commit string, info *hub.FileInfo,
 		}
 		downloaded = true
 	}
-	target, err := filepath.Rel(filepath.Dir(link), file.Path)
-	if err != nil {
-		return "", false, err
-	}
+	target := try.E1(filepath.Rel(filepath.Dir(link), file.Path))
 	os.Remove(link) // A link to what is gone.
 	return link, downloaded, os.Symlink(target, link)
 }

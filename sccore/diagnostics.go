@@ -16,6 +16,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/heads"
@@ -147,10 +148,7 @@ func (s step) diagnostics(scope *model.Scope, inputs []*Node) []*Node {
 	for i, loss := range made.losses {
 		length := ScalarZero(in[inPixels].Graph(), s.dtype)
 		if loss != nil && i != prototypes {
-			var squares []*Node
-			for _, gradient := range Gradient(loss, shared...) {
-				squares = append(squares, ReduceAllSum(Square(ConvertDType(gradient, s.dtype))))
-			}
+			squares := lo.Map(Gradient(loss, shared...), func(gradient *Node, _ int) *Node { return ReduceAllSum(Square(ConvertDType(gradient, s.dtype))) })
 			length = Sqrt(ReduceAllSum(Stack(squares, 0)))
 		}
 		lengths = append(lengths, length)
@@ -229,10 +227,7 @@ func (t *Trainer) Intermediates(ctx context.Context) (m Intermediates, err error
 
 // intermediates is the graph of [Intermediates]: maps in the order of its fields, and the losses.
 func (s step) intermediates(scope *model.Scope, inputs []*Node) (out []*Node) {
-	x := 0
-	if s.scenes > 0 {
-		x = s.objects
-	}
+	x := lo.Ternary(s.scenes > 0, s.objects, 0)
 	in := train.ByName(s.inputs(), inputs)
 	made := s.pass(scope, in)
 	online, target := made.online[0], made.target[0]

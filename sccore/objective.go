@@ -8,6 +8,8 @@ import (
 	"math"
 	"reflect"
 
+	"github.com/samber/lo"
+
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -114,9 +116,7 @@ func (t *Trainer) scheduled(step int) []float32 {
 	rate, decay, momentum := t.config.schedule(step)
 	scheduled := []float32{float32(rate), float32(decay), float32(momentum)}
 	l := t.Lambdas()
-	for _, loss := range Losses {
-		scheduled = append(scheduled, float32(loss.Lambda(l)))
-	}
+	scheduled = append(scheduled, lo.Map(Losses[:], func(loss Loss, _ int) float32 { return float32(loss.Lambda(l)) })...)
 	return append(scheduled, float32(t.config.Correspondences.Noise))
 }
 

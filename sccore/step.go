@@ -9,6 +9,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -58,18 +59,12 @@ func newStep(c Config, hasObjects, hasScenes, labelled bool) step {
 
 // images is the number of images that the step makes views of: without a loss of patches, scenes are left out.
 func (s step) images() int {
-	if s.hasPatchLoss() {
-		return s.objects + s.scenes
-	}
-	return s.objects
+	return lo.Ternary(s.hasPatchLoss(), s.objects+s.scenes, s.objects)
 }
 
 // positives is the number of images that are added to the batch as positives.
 func (s step) positives() int {
-	if s.Lambdas.ImageConcentration > 0 {
-		return s.objects
-	}
-	return 0
+	return lo.Ternary(s.Lambdas.ImageConcentration > 0, s.objects, 0)
 }
 
 // scheduled are the scalars of [inScheduled].
@@ -110,20 +105,14 @@ type outputs struct {
 
 // show makes the views of images, given as bytes, that params describe.
 func (s step) show(images, params *Node, size, objects int) shown {
-	dtype := dtypes.Float32 // As in params.
-	if s.BF16 {
-		dtype = dtypes.BFloat16
-	}
+	dtype := lo.Ternary(s.BF16, dtypes.BFloat16, dtypes.Float32) // As in params.
 	pixels := ConvertDType(views.ApplyIn(dtype, images, params, size), s.dtype)
 	return shown{pixels: pixels, params: params, images: images.Shape().Dim(0), objects: objects}
 }
 
 // branch runs a branch once on each group of views; the views of a group have one size.
 func (s step) branch(scope *model.Scope, all ...shown) []outputs {
-	var pixels []*Node
-	for _, views := range all {
-		pixels = append(pixels, views.pixels)
-	}
+	pixels := lo.Map(all, func(views shown, _ int) *Node { return views.pixels })
 	tokens := s.vit.Tokens(scope.At(encoderScope), encoder.Standardize(Concatenate(pixels, 0)))
 	var groups []outputs
 	from := 0
@@ -151,11 +140,9 @@ func byView(x *Node, images int) *Node {
 
 // ofViews selects views from a result of [byView] and concatenates them: [len(numbers)·images, ...].
 func ofViews(x *Node, numbers ...int) *Node {
-	var parts []*Node
-	for _, number := range numbers {
-		parts = append(parts, Reshape(SliceAxis(x, 0, AxisElem(number)), x.Shape().Dimensions[1:]...))
-	}
-	return Concatenate(parts, 0)
+	return Concatenate(lo.Map(numbers, func(number, _ int) *Node {
+		return Reshape(SliceAxis(x, 0, AxisElem(number)), x.Shape().Dimensions[1:]...)
+	}), 0)
 }
 
 // pass is what a step computes before it weights its losses.

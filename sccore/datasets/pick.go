@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+
+	"github.com/samber/lo"
 )
 
 // Spread returns at most the given number of the indices 0 to n-1, evenly spread and ascending. If most is 0, it returns all.
@@ -12,11 +14,7 @@ func Spread(n, most int) []int {
 	if most == 0 || most > n {
 		most = n
 	}
-	places := make([]int, most)
-	for i := range places {
-		places[i] = i * n / most
-	}
-	return places
+	return lo.Times(most, func(i int) int { return i * n / most })
 }
 
 // Pick returns the images at the given places, in their order. Its identity says how many, and whether they are spread evenly.
@@ -30,19 +28,13 @@ func (p *ImageFolder) Pick(places []int) *ImageFolder {
 // at returns the images at some places, under an identity of their own.
 func (p *ImageFolder) at(places []int, identity string) *ImageFolder {
 	some := *p
-	some.files, some.Identity = nil, identity
-	for _, i := range places {
-		some.files = append(some.files, p.files[i])
-	}
+	some.files, some.Identity = lo.Map(places, func(i, _ int) string { return p.files[i] }), identity
 	return &some
 }
 
 // identityOf identifies the images at some places of a set of n.
 func identityOf(places []int, n int, identity string) string {
-	how := ""
-	if slices.Equal(places, Spread(n, len(places))) {
-		how = " spread evenly"
-	}
+	how := lo.Ternary(slices.Equal(places, Spread(n, len(places))), " spread evenly", "")
 	return fmt.Sprintf("%d%s of (%s)", len(places), how, identity)
 }
 

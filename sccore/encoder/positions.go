@@ -3,6 +3,7 @@ package encoder
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
@@ -95,10 +96,7 @@ func resizePositions(grid *Node, method Positions, rows, columns int) *Node {
 		return grid
 	}
 	matrix := func(to int) *Node {
-		values := make([]float64, 0, to*size)
-		for _, row := range method.Matrix(size, to) {
-			values = append(values, row...)
-		}
+		values := slices.Concat(method.Matrix(size, to)...)
 		return ConvertDType(ConstTensor(grid.Graph(), tensors.FromFlatDataAndDimensions(values, to, size)), grid.DType())
 	}
 	grid = Einsum("or,rcd->ocd", matrix(rows), grid)

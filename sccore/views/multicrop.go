@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/samber/lo"
+
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -58,10 +60,7 @@ func (m MultiCrop) Rules() error {
 // images of the batch.
 func (m MultiCrop) Draw(seed uint64, epoch int, images []int32, sizes []datasets.Size) (global, local *tensors.Tensor) {
 	views := m.Globals + m.Locals
-	drawn := make([][]transform, len(images))
-	for i, image := range images {
-		drawn[i] = m.draw(seed, epoch, image, sizes[i])
-	}
+	drawn := lo.Map(images, func(image int32, i int) []transform { return m.draw(seed, epoch, image, sizes[i]) })
 	rows := func(from, to int) *tensors.Tensor {
 		var rows []float32
 		for view := from; view < to; view++ {
@@ -81,10 +80,7 @@ func (m MultiCrop) Draw(seed uint64, epoch int, images []int32, sizes []datasets
 func (m MultiCrop) draw(seed uint64, epoch int, image int32, size datasets.Size) []transform {
 	var drawn []transform
 	for view := range m.Globals + m.Locals {
-		r := m.Local
-		if view < m.Globals {
-			r = m.Global
-		}
+		r := lo.Ternary(view < m.Globals, m.Global, m.Local)
 		others := drawn[:min(view, m.Globals)]
 		if m.Independent {
 			others = nil

@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/samber/lo"
 )
 
 // transform makes one view of one image. Its fields are arguments of torchvision's functions, in the order in which they are applied. Its
@@ -140,10 +141,7 @@ func (r Recipe) Draw(seed uint64, epoch int, images []int32, views, height, widt
 func (r Recipe) draw(seed uint64, epoch int, image int32, view, height, width int) transform {
 	t := whole(height, width)
 	if r.Crop != NoCrop {
-		shared := view
-		if r.Crop == SameCrop {
-			shared = 0
-		}
+		shared := lo.Ternary(r.Crop == SameCrop, 0, view)
 		t.top, t.left, t.height, t.width = r.crop(Stream(seed, epoch, image, shared, "crop"), height, width)
 	}
 
@@ -159,10 +157,7 @@ func (r Recipe) drawAppearance(random *rand.Rand, t *transform) {
 	adjustments := r.jitter(random)
 	grayscale := random.Float64() < r.GrayscaleProbability
 	blur := random.Float64() < r.BlurProbability
-	kernel := 3
-	if random.Float64() < fiveTapShare {
-		kernel = 5
-	}
+	kernel := lo.Ternary(random.Float64() < fiveTapShare, 5, 3)
 	sigma := uniform(random, r.MinSigma, r.MaxSigma)
 
 	t.flip = r.Flip && flip

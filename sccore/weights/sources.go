@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/safetensors"
 )
 
@@ -44,11 +45,7 @@ func (s source) finite() ([]float32, error) {
 
 // keysOf lists the keys of tensors in messages.
 func keysOf(all ...source) string {
-	var keys []string
-	for _, s := range all {
-		keys = append(keys, s.keys...)
-	}
-	return strings.Join(keys, ", ")
+	return strings.Join(lo.FlatMap(all, func(s source, _ int) []string { return s.keys }), ", ")
 }
 
 // join stacks tensors along their first axis.
@@ -123,10 +120,7 @@ func (s *sources) close() {
 // openSources lists the tensors of a file by key. The keys of nested dictionaries are joined with dots.
 func openSources(path string) (*sources, error) {
 	s := &sources{tensors: map[string]source{}}
-	add := s.addFile
-	if filepath.Ext(path) == ".json" {
-		add = s.addIndex
-	}
+	add := lo.Ternary(filepath.Ext(path) == ".json", s.addIndex, s.addFile)
 	if err := add(path); err != nil {
 		s.close()
 		return nil, err

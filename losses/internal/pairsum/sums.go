@@ -11,6 +11,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/samber/lo"
 )
 
 // Sums are sums over pairs of pairs. The entries are in an order that the algorithm chooses, and all are float64.
@@ -87,11 +88,7 @@ func (a allPairs) blockwise(results int, columns *Node, sums func(p, q, rowP, ro
 	})
 	start := Scalar(g, dtypes.Int32, 0)
 	filled := While(more, block, start, start, a.p, a.q, columns, Zeros(g, shapes.Make(dtype, results, batch, n)))[5]
-	var each []*Node
-	for i := range results {
-		each = append(each, ConvertDType(row(filled, i), dtypes.Float64))
-	}
-	return each
+	return lo.Times(results, func(i int) *Node { return ConvertDType(row(filled, i), dtypes.Float64) })
 }
 
 // unrolled is blockwise without a loop, for blocks of some pairs of all image pairs.
@@ -105,11 +102,7 @@ func (a allPairs) unrolled(results int, columns *Node, sums func(p, q, rowP, row
 			each[i] = append(each[i], ConvertDType(sum, dtypes.Float64))
 		}
 	}
-	whole := make([]*Node, results)
-	for i := range whole {
-		whole[i] = Concatenate(each[i], 1)
-	}
-	return whole
+	return lo.Times(results, func(i int) *Node { return Concatenate(each[i], 1) })
 }
 
 // huberSums takes apart = p_j − p_i at [b, i, j] and masks of the pairs with q_j < q_i and of those to count. It returns the sums over j of ℓ(p_i −

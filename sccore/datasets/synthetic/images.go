@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/datasets"
 )
@@ -67,10 +68,7 @@ func Images(n, size int, seed uint64) *datasets.Images {
 	}
 	im := &datasets.Images{
 		Name: "synthetic", Height: size, Width: size,
-		Pixels: make([]uint8, n*size*size*3), Labels: make([]int32, n),
-	}
-	for _, class := range imageClasses {
-		im.Classes = append(im.Classes, class.name)
+		Pixels: make([]uint8, n*size*size*3), Labels: make([]int32, n), Classes: classNames(imageClasses),
 	}
 	inParallel(n, seed, func(i int, rng *rand.Rand) {
 		im.Labels[i] = int32(i % len(imageClasses))
@@ -78,6 +76,10 @@ func Images(n, size int, seed uint64) *datasets.Images {
 	})
 	im.Identify(fmt.Sprintf("synthetic (seed %d)", seed))
 	return im
+}
+
+func classNames(classes []objectClass) []string {
+	return lo.Map(classes, func(class objectClass, _ int) string { return class.name })
 }
 
 // inParallel draws n images on all cores, each with random numbers of its own.

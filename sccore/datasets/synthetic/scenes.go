@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/rle"
 	"github.com/semcon/semcon/sccore/settings"
@@ -44,12 +45,12 @@ var sceneClasses = func() (classes []objectClass) {
 // The same arguments always give the same bytes, and the first images do not depend on n. Different seeds give different samples of the
 // same classes. Both functions panic unless n ≥ 1 and size ≥ 8.
 func Scenes(n, size int, seed uint64) *Set {
-	return drawScenes("synthetic scenes", n, size, seed, func(_ int, rng *rand.Rand) (classes []int) {
-		for range 2 + rng.IntN(2) {
-			classes = append(classes, rng.IntN(len(sceneClasses)))
-		}
-		return classes
-	})
+	return drawScenes("synthetic scenes", n, size, seed, func(_ int, rng *rand.Rand) []int { return someClasses(rng) })
+}
+
+// someClasses draws the classes of two or three objects.
+func someClasses(rng *rand.Rand) []int {
+	return lo.Times(2+rng.IntN(2), func(int) int { return rng.IntN(len(sceneClasses)) })
 }
 
 // Objects draws n object-centric images with one object each, of the classes of [Scenes] in turn.
@@ -66,9 +67,7 @@ func drawScenes(name string, n, size int, seed uint64, classes func(i int, rng *
 		Images:    &datasets.Images{Name: name, Height: size, Width: size, Pixels: make([]uint8, n*area*3), Labels: make([]int32, n)},
 		ClassMask: make([]uint8, n*area), InstanceMask: make([]uint8, n*area), PartMask: make([]uint8, n*area),
 	}
-	for _, class := range sceneClasses {
-		s.Classes = append(s.Classes, class.name)
-	}
+	s.Classes = classNames(sceneClasses)
 	inParallel(n, seed, func(i int, rng *rand.Rand) {
 		classes := classes(i, rng)
 		drawn := newObjectsScene(classes, rng)
@@ -157,10 +156,9 @@ func (scenes *Set) Segmentation() *datasets.Segmentation {
 // Instances is the set as an object-detection dataset: each object that is seen is annotated with the mask of what is seen of it and the box around that.
 func (scenes *Set) Instances() *datasets.ObjectImages {
 	n, size := scenes.Len(), scenes.Width
-	var categories []datasets.ObjectCategory
-	for i, name := range scenes.Classes {
-		categories = append(categories, datasets.ObjectCategory{ID: int64(i + 1), Name: name})
-	}
+	categories := lo.Map(scenes.Classes, func(name string, i int) datasets.ObjectCategory {
+		return datasets.ObjectCategory{ID: int64(i + 1), Name: name}
+	})
 	var images []datasets.InstanceImage
 	var annotations []datasets.Annotation
 	area := size * size

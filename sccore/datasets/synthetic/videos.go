@@ -49,10 +49,7 @@ type motion struct{ dx, dy, turn float64 }
 
 func newMovingScene(seed uint64, i int) movingScene {
 	rng := rand.New(rand.NewPCG(seed, uint64(i)<<32))
-	var classes []int
-	for range 2 + rng.IntN(2) {
-		classes = append(classes, rng.IntN(len(sceneClasses)))
-	}
+	classes := someClasses(rng)
 	f := movingScene{start: newObjectsScene(classes, rng)}
 	for range classes {
 		sin, cos := math.Sincos(2 * math.Pi * rng.Float64())

@@ -124,6 +124,18 @@ func TestNetHoldsCellsAndHashes(t *testing.T) {
 	compareWithNet(t, "cells.txt", text.String())
 }
 
+// TestSettingsOfEachProfileAreKnown: a name that a configuration does not have is a panic. The net has no cells of the profile real.
+func TestSettingsOfEachProfileAreKnown(t *testing.T) {
+	for _, e := range All() {
+		for profile := range e.Cost {
+			for _, dataset := range netDatasets[e.Name][study.Quick] {
+				_, err := e.Cells(study.Options{Profile: profile, Out: t.TempDir(), Data: "data", Set: []string{"init=start.safetensors"}}, dataset)
+				t.Log(e.Name, profile, dataset, err) // Datasets and profiles that do not go together are errors.
+			}
+		}
+	}
+}
+
 func TestNetHoldsSmokeRuns(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the recorded numbers are amd64's: other processors round differently")

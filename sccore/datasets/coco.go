@@ -170,7 +170,6 @@ func openPanopticInstances(path string) (*Instances, error) {
 	case len(in.Categories) == 0:
 		return nil, fmt.Errorf("%s: has no categories of things", path)
 	}
-	p := instanceParser{in: in}
 	found := make([][]Annotation, len(masks))
 	err = EachImage(context.Background(), len(masks), 0, func(i int) (err error) {
 		found[i], err = in.objects(strings.TrimSuffix(path, ".json"), masks[i])
@@ -187,9 +186,9 @@ func openPanopticInstances(path string) (*Instances, error) {
 			}
 			switch {
 			case !in.categories[a.Category]:
-				p.skip(which, fmt.Errorf("there is no category %d", a.Category))
+				in.skip(which, fmt.Errorf("there is no category %d", a.Category))
 			case a.Area == 0:
-				p.skip(which, errors.New("it has no pixels"))
+				in.skip(which, errors.New("it has no pixels"))
 			default:
 				in.Annotations = append(in.Annotations, a)
 			}

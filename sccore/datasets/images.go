@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"image"
 	"math/rand/v2"
+
+	"github.com/samber/lo"
 )
 
 // Images is a labelled set of RGB images of one size, held in memory.
@@ -142,11 +144,8 @@ func (im *Images) HoldOut(share float64) (rest, held *Images) {
 }
 
 // HeldOut is the number of images that HoldOut draws.
-func (im *Images) HeldOut(share float64) (n int) {
-	for _, members := range im.byClass() {
-		n += countOf(share, len(members))
-	}
-	return n
+func (im *Images) HeldOut(share float64) int {
+	return lo.SumBy(im.byClass(), func(members []int) int { return countOf(share, len(members)) })
 }
 
 // countOf is a share of n, rounded down, where 0.29 of 100 is 29 in spite of float64.
@@ -194,9 +193,5 @@ func (im *Images) Identify(source string) {
 
 // SmallestClass is the number of images of the class that has the fewest.
 func (im *Images) SmallestClass() int {
-	smallest := im.Len()
-	for _, members := range im.byClass() {
-		smallest = min(smallest, len(members))
-	}
-	return smallest
+	return lo.Min(lo.Map(im.byClass(), func(members []int, _ int) int { return len(members) }))
 }

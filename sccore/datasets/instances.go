@@ -149,7 +149,7 @@ func ReadInstances(r io.Reader, name string) (*Instances, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	p.checkAnnotations()
+	in.checkAnnotations()
 	return in, nil
 }
 
@@ -237,7 +237,7 @@ func (p *instanceParser) annotation(i int) error {
 		if err == nil {
 			err = errors.New("it has no id")
 		}
-		p.skip(fmt.Sprintf("annotations[%d]", i), err)
+		p.in.skip(fmt.Sprintf("annotations[%d]", i), err)
 		return nil
 	}
 	switch {
@@ -254,7 +254,7 @@ func (p *instanceParser) annotation(i int) error {
 		err = fmt.Errorf("its area is %g", *a.Area)
 	}
 	if err != nil {
-		p.skip(fmt.Sprintf("annotation %v", *a.ID), err)
+		p.in.skip(fmt.Sprintf("annotation %v", *a.ID), err)
 		return nil
 	}
 	p.in.SkippedPolygons += a.Mask.dropPolygons()
@@ -265,45 +265,44 @@ func (p *instanceParser) annotation(i int) error {
 }
 
 // checkAnnotations skips annotations that do not fit to the rest of the file, when all of it is read: the lists may come in any order.
-func (p *instanceParser) checkAnnotations() {
+func (in *Instances) checkAnnotations() {
 	ids := map[int64]bool{}
-	p.in.Annotations = slices.DeleteFunc(p.in.Annotations, func(a Annotation) bool {
-		_, known := p.in.images[a.Image]
+	in.Annotations = slices.DeleteFunc(in.Annotations, func(a Annotation) bool {
+		_, known := in.images[a.Image]
 		var err error
 		switch {
 		case ids[a.ID]:
 			err = errors.New("its id is there twice")
 		case !known:
-			err = fmt.Errorf("there is no image %s", p.in.show(a.Image))
-		case !p.in.categories[a.Category]:
-			err = fmt.Errorf("there is no category %s", p.in.show(a.Category))
+			err = fmt.Errorf("there is no image %s", in.show(a.Image))
+		case !in.categories[a.Category]:
+			err = fmt.Errorf("there is no category %s", in.show(a.Category))
 		case a.Box[2] < 0 || a.Box[3] < 0:
 			err = fmt.Errorf("its box has %g×%g pixels", a.Box[2], a.Box[3])
 		}
 		ids[a.ID] = true
 		if err != nil {
-			p.skip("annotation "+p.in.show(a.ID), err)
+			in.skip("annotation "+in.show(a.ID), err)
 		}
 		return err != nil
 	})
 }
 
-func (p *instanceParser) skip(which string, why error) {
-	p.in.SkippedCount++
-	if len(p.in.Skipped) < maxListed {
-		p.in.Skipped = append(p.in.Skipped, Skipped{p.in.Name, which + ": " + why.Error()})
+func (in *Instances) skip(which string, why error) {
+	in.SkippedCount++
+	if len(in.Skipped) < maxListed {
+		in.Skipped = append(in.Skipped, Skipped{in.Name, which + ": " + why.Error()})
 	}
 }
 
 // RequireMasks skips the annotations without a mask that can be drawn, which training and AP of masks cannot use, and returns their lines: a mask may be
 // missing, of another size than its image, or have no polygon of three corners, or runs that do not add up.
 func (in *Instances) RequireMasks() []Skipped {
-	p := instanceParser{in: in}
 	before := len(in.Skipped)
 	in.Annotations = slices.DeleteFunc(in.Annotations, func(a Annotation) bool {
 		err := a.Mask.check(in.images[a.Image])
 		if err != nil {
-			p.skip("annotation "+in.show(a.ID), err)
+			in.skip("annotation "+in.show(a.ID), err)
 		}
 		return err != nil
 	})

@@ -3,6 +3,7 @@ package datasets
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"go.yaml.in/yaml/v2"
 )
 
@@ -120,12 +122,8 @@ type pair struct {
 }
 
 // SegmentationKeys lists the names that [OpenSegmentation] knows.
-func SegmentationKeys() (keys []string) {
-	for _, d := range table().Segmentation {
-		keys = append(keys, d.Key)
-	}
-	slices.Sort(keys)
-	return keys
+func SegmentationKeys() []string {
+	return slices.Sorted(maps.Keys(lo.KeyBy(table().Segmentation, func(d *layout) string { return d.Key })))
 }
 
 // OpenSegmentation opens a split of a dataset by its name on the command line, one of [SegmentationKeys], below dir. What is there of it, and where it may lie, is
@@ -144,12 +142,8 @@ func VOC(dir string, split Split) (*Segmentation, error) {
 
 // layoutOf returns the layout of a dataset; nil for an unknown one.
 func layoutOf(key string) *layout {
-	for _, d := range table().Segmentation {
-		if d.Key == key {
-			return d
-		}
-	}
-	return nil
+	d, _ := lo.Find(table().Segmentation, func(d *layout) bool { return d.Key == key })
+	return d
 }
 
 // open lists the files of a split and checks that each is there.

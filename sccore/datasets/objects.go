@@ -97,8 +97,7 @@ func NewInstances(name string, images []InstanceImage, categories []ObjectCatego
 	for _, category := range categories {
 		in.categories[category.ID] = true
 	}
-	p := instanceParser{in: in}
-	p.checkAnnotations()
+	in.checkAnnotations()
 	return in
 }
 

@@ -19,6 +19,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/model/initializer"
+	"github.com/samber/lo"
 )
 
 // Convolution maps x, [height, width, batch, in], to [⌈height/stride⌉, ⌈width/stride⌉, batch, out] with a square kernel of 1 or 3 pixels,
@@ -153,11 +154,7 @@ func Contract(equation string, x, y *Node) *Node {
 	if order == out {
 		return z
 	}
-	var axes []int
-	for _, letter := range out {
-		axes = append(axes, strings.IndexRune(order, letter))
-	}
-	return TransposeAllAxes(z, axes...)
+	return TransposeAllAxes(z, lo.Map([]rune(out), func(letter rune, _ int) int { return strings.IndexRune(order, letter) })...)
 }
 
 func product(x, y *Node) *DotBuilder { return Dot(x, y).WithAccumulatorDType(dtypes.InvalidDType) }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/samber/lo"
+
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/losses"
@@ -213,12 +215,7 @@ func keptNeighbours(a, b []float32, n, dim int) float64 {
 		var cosines mat.Dense
 		cosines.Mul(unit, unit.T())
 		for i := range count {
-			order := make([]int, 0, count-1)
-			for j := range count {
-				if j != i {
-					order = append(order, j)
-				}
-			}
+			order := lo.Without(lo.Range(count), i)
 			slices.SortFunc(order, func(x, y int) int { return cmp.Or(cmp.Compare(cosines.At(i, y), cosines.At(i, x)), x-y) })
 			nearest[side] = append(nearest[side], order[:k])
 		}
@@ -266,10 +263,7 @@ func TopKAccuracy(ranked [][]int32, labels []int32, k int) float64 {
 // PrecisionAtTop is the share of positives, in percent, among the given shares of highest scores: 0.01 takes the top percent, but at least one score.
 // Equal scores at the border count by the share of positives among them, so that the order of the input means nothing. It is NaN without scores.
 func PrecisionAtTop(scores []float64, positive []bool, shares ...float64) (precisions []float64) {
-	order := make([]int, len(scores))
-	for i := range order {
-		order[i] = i
-	}
+	order := lo.Range(len(scores))
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
 	for _, share := range shares {
 		top := max(1, int(math.Round(share*float64(len(order)))))

@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
 )
 
@@ -231,11 +232,7 @@ func MeanJF(objects []JF) (mean JF) {
 }
 
 func maskOf(labels []uint8, object int) []bool {
-	mask := make([]bool, len(labels))
-	for p, label := range labels {
-		mask[p] = int(label) == object
-	}
-	return mask
+	return lo.Map(labels, func(label uint8, _ int) bool { return int(label) == object })
 }
 
 // region is J, the intersection over the union, 1 where both masks are empty.

@@ -1,6 +1,6 @@
 // Package rle holds binary masks as COCO does: as the lengths of runs of pixels outside and inside, column by column. Pixels ([Encode]), polygons
-// ([FromPolygons]), boxes ([FromBox]), runs ([FromCounts]) and COCO's compressed text ([Parse]) go in. Pixels, text, areas, boxes, unions,
-// intersections and intersections over unions come out, equal to what pycocotools computes.
+// ([FromPolygons]), boxes ([FromBox]), runs ([FromCounts]) and COCO's compressed text ([Parse]) go in. Pixels, text, areas, boxes, unions
+// and intersections over unions come out, equal to what pycocotools computes.
 //
 // It imports nothing of the project: package datasets reads annotations with it, and package metrics judges masks.
 package rle
@@ -201,11 +201,6 @@ func (m Mask) String() string {
 // Union returns the pixels that are in any of the masks. They must have one size; no mask is an error.
 func Union(masks ...Mask) (Mask, error) {
 	return merge(masks, func(a, b bool) bool { return a || b })
-}
-
-// Intersection returns the pixels that are in all of the masks. They must have one size; no mask is an error.
-func Intersection(masks ...Mask) (Mask, error) {
-	return merge(masks, func(a, b bool) bool { return a && b })
 }
 
 func merge(masks []Mask, both func(a, b bool) bool) (Mask, error) {

@@ -29,6 +29,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/gomlx/go-huggingface/hub"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/sccore/datasets/fetch"
@@ -357,13 +358,10 @@ var tried = map[string]string{
 func (c Checkpoint) Evidence() string { return tried[c.Tried] }
 
 // Published lists published checkpoints, as published.csv does.
-func Published() (all []Checkpoint) {
+func Published() []Checkpoint {
 	rows, err := csv.NewReader(strings.NewReader(publishedFile)).ReadAll()
 	if err != nil {
 		panic(err) // The file is part of the program, and its test reads it.
 	}
-	for _, row := range rows[1:] {
-		all = append(all, Checkpoint{row[0], row[1], row[2], row[3]})
-	}
-	return all
+	return lo.Map(rows[1:], func(row []string, _ int) Checkpoint { return Checkpoint{row[0], row[1], row[2], row[3]} })
 }

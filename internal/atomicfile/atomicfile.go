@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/internal/filelock"
 )
 
@@ -44,19 +45,13 @@ func Write(path string, fill func(w io.Writer) error) (err error) {
 		}
 		err = errors.Join(err, temp.Close())
 	}()
+	defer try.Handle(&err)
 	buffered := bufio.NewWriterSize(temp, 1<<20)
-	for _, step := range []func() error{
-		func() error { return fill(buffered) },
-		buffered.Flush,
-		temp.Sync,
-		func() error { return os.Rename(name, path) },
-		func() error { return syncFolder(dir) },
-	} {
-		if err := step(); err != nil {
-			return err
-		}
-	}
-	return nil
+	try.E(fill(buffered))
+	try.E(buffered.Flush())
+	try.E(temp.Sync())
+	try.E(os.Rename(name, path))
+	return syncFolder(dir)
 }
 
 // syncFolder makes a new name in dir survive a loss of power, on systems that can sync folders.

@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/heads"
@@ -80,10 +81,7 @@ func (s step) pairs(online, target outputs, in map[string]*Node, noise *Node) (p
 	o := overlapOf(online, target, []int{0}, []int{1})
 	p, q = s.correspondences(o, online, target, in[inPartners])
 	if s.fromLabels() {
-		labels := in[inLabels]
-		if s.taught {
-			labels = in[inTeacherLabels]
-		}
+		labels := lo.Ternary(s.taught, in[inTeacherLabels], in[inLabels])
 		q = sameLabel(o.labels(labels), in[inPartners], p.DType())
 		if s.Correspondences.Fixed {
 			q = noisyPairs(q, o.cells(in[inImages], s.ImageSize), in[inPartners], noise)

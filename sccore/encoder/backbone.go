@@ -16,6 +16,7 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/layers"
 )
@@ -64,11 +65,7 @@ func ByName(name string) (Backbone, error) {
 
 // Names lists the names that [ByName] knows. NN stands for a number of channels.
 func Names() []string {
-	var names []string
-	for _, f := range families {
-		names = append(names, f.Name, f.Name+"-wNN")
-	}
-	return names
+	return lo.FlatMap(families, func(f Backbone, _ int) []string { return []string{f.Name, f.Name + "-wNN"} })
 }
 
 // Features maps standardised images, [batch, height, width, 3], to [batch, Dim].
@@ -90,10 +87,7 @@ func resNet18(scope *model.Scope, images *Node, width int, norm layers.Norm) *No
 		layer := scope.At("layer%d", stage+1)
 		channels := width << stage
 		for block := range 2 {
-			stride := 1
-			if stage > 0 && block == 0 {
-				stride = 2
-			}
+			stride := lo.Ternary(stage > 0 && block == 0, 2, 1)
 			x = basicBlock(layer.At("%d", block), x, channels, stride, norm)
 		}
 	}

@@ -28,6 +28,7 @@ import (
 	"unicode"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/spelling"
 )
 
@@ -78,10 +79,8 @@ func fieldsOf(group reflect.Value) (all []member) {
 }
 
 // keysOf lists the keys of a group in alphabetical order.
-func keysOf(group reflect.Value) (keys []string) {
-	for _, m := range fieldsOf(group) {
-		keys = append(keys, Key(m.key))
-	}
+func keysOf(group reflect.Value) []string {
+	keys := lo.Map(fieldsOf(group), func(m member, _ int) string { return Key(m.key) })
 	slices.Sort(keys)
 	return keys
 }

@@ -5,10 +5,10 @@ import (
 	"encoding/csv"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/encoder"
 )
 
@@ -167,12 +167,9 @@ func (n Naming) rename(tensors map[string]source, prefix string, sorted []string
 // assemble adds a weight that the file has whole, of[0], or in pieces.
 func (n Naming) assemble(all map[string]source, ours string, of [4]source) (err error) {
 	there := func(piece int) bool { return of[piece].keys != nil }
-	parts := slices.DeleteFunc(slices.Clone(of[:]), func(s source) bool { return s.keys == nil })
+	parts := lo.Filter(of[:], func(s source, _ int) bool { return s.keys != nil })
 	block, biases := strings.CutSuffix(ours, "qkv.bias")
-	want := 2
-	if strings.Contains(ours, ".attn.qkv.") {
-		want = 3
-	}
+	want := lo.Ternary(strings.Contains(ours, ".attn.qkv."), 3, 2)
 	switch {
 	case len(parts) == 1 && (there(0) || there(2) && want == 2 && n == Transformers): // up_proj without gate_proj is whole.
 		all[ours] = parts[0]

@@ -278,10 +278,7 @@ func (p *pattern) at(x, y float64) rgb {
 	u := p.frequency*(p.cos*x+p.sin*y) + p.phaseU
 	v := p.frequency*(p.cos*y-p.sin*x) + p.phaseV
 	u, v = u-math.Floor(u), v-math.Floor(v)
-	if p.isLight(u, v, p.frequency*x, p.frequency*y) {
-		return p.light
-	}
-	return p.dark
+	return lo.Ternary(p.isLight(u, v, p.frequency*x, p.frequency*y), p.light, p.dark)
 }
 
 // isLight reports whether a point is light. (u, v) is its position within a period, each from 0 to 1. Blotches have no period and use (x, y),

@@ -15,6 +15,7 @@ import (
 	"image"
 	"sync"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -55,45 +56,24 @@ var engine = sync.OnceValues(func() (compute.Backend, error) { return backend.Op
 // Open reads a transformer from a file of weights, or by a name such as facebook/dino-vits16 that [hub.Locate] takes, which may download it without a word:
 // hub.Locate shows progress and can be stopped. A key that is not understood is an error; those that match a pattern of ignore, with * for any text, are left out. It
 // runs on XLA if the plugin is installed ("semcon lab --setup-only"), and else on the pure-Go engine; $GOMLX_BACKEND chooses. The error is one line that names the file.
-func Open(file string, ignore ...string) (*ViT, error) {
-	file, err := hub.Locate(context.Background(), file, hub.Watch{})
-	if err != nil {
-		return nil, err
-	}
-	read, err := weights.ReadViT(file, encoder.ViT{}, "", ignore...)
-	if err != nil {
-		return nil, err
-	}
-	if err := read.Complete(); err != nil {
-		return nil, err
-	}
-	preprocessing, size, _, err := weights.ReadPreprocessing(file)
-	if err != nil {
-		return nil, err
-	}
-	b, err := engine()
-	if err != nil {
-		return nil, err
-	}
-	e, err := evaluation.OpenEncoder(b, read, 1, 0)
-	if err != nil {
-		return nil, err
-	}
+func Open(file string, ignore ...string) (_ *ViT, err error) {
+	defer try.Handle(&err)
+	file = try.E1(hub.Locate(context.Background(), file, hub.Watch{}))
+	read := try.E1(weights.ReadViT(file, encoder.ViT{}, "", ignore...))
+	try.E(read.Complete())
+	preprocessing, size, _ := try.E3(weights.ReadPreprocessing(file))
+	b := try.E1(engine())
+	e := try.E1(evaluation.OpenEncoder(b, read, 1, 0))
 	return &ViT{Preprocessing: preprocessing, Size: size, encoder: e}, nil
 }
 
 // Features returns the features of an image. The first call for a size compiles the transformer. Features that are not finite are an error. It is not safe
 // for concurrent use.
-func (v *ViT) Features(img image.Image) (Features, error) {
+func (v *ViT) Features(img image.Image) (_ Features, err error) {
+	defer try.Handle(&err)
 	vit := v.encoder.ViT
-	pixels, size, err := v.Preprocessing.Apply(img, v.Size, vit.PatchSize)
-	if err != nil {
-		return Features{}, err
-	}
-	all, err := v.encoder.ExtractAll([]evaluation.Image{evaluation.NewImage(pixels, size, v.Preprocessing)}, evaluation.Outputs{Patches: true})
-	if err != nil {
-		return Features{}, err
-	}
+	pixels, size := try.E2(v.Preprocessing.Apply(img, v.Size, vit.PatchSize))
+	all := try.E1(v.encoder.ExtractAll([]evaluation.Image{evaluation.NewImage(pixels, size, v.Preprocessing)}, evaluation.Outputs{Patches: true}))
 	f := all[0][0]
 	return Features{Class: f.Class, Patches: f.Patches, Rows: f.Rows, Columns: f.Columns, Dim: vit.Dim}, nil
 }

@@ -4,6 +4,7 @@
 //
 //   - grid.go: [Grid] is formatted text in cells, and writes itself as text, Markdown, HTML and LaTeX. [Table], [Scoreboard] and [BoundTable] are grids.
 //   - chart.go: a chart is panels side by side. [Curves] and [Heatmap] are charts.
+//   - plane.go: [Heatmap] and [Embedding] show numbers and points over the plane.
 //   - layouts.go: [ImageGrid], [Matches] and [Schematic] place images, which images.go paints.
 //   - theory.go: [BoundCurves], [BoundHeatmaps], [Feasibility], [TailCurves] and [BoundTable] show what the theorem of implicit semantic concentration says.
 //

@@ -40,9 +40,7 @@ type sheet struct {
 func Render(figure Figure) (svg, png []byte, err error) {
 	defer try.Handle(&err)
 	s := try.E1(figure.sheet())
-	svg = try.E1(s.svg())
-	png, err = s.png()
-	return svg, png, err
+	return try.E1(s.svg()), try.E1(s.png()), nil
 }
 
 // CSV has the numbers of a figure in full precision. It is empty for a picture that shows none, and for a figure that cannot be drawn.

@@ -276,26 +276,17 @@ func signed(value float64) string {
 // sd, n, values (one per seed, separated by spaces), unit, profile, data and caption. All tables have the same columns. Numbers have seven digits,
 // more than any of them means; the records have all. Missing values are empty.
 func (t Table) CSV() string {
-	records := [][]string{slices.Concat([]string{"table", "row", "column"}, cellHeader, []string{"unit", "profile", "data", "caption"})}
+	records := [][]string{{"table", "row", "column", "paper", "mean", "sd", "n", "values", "unit", "profile", "data", "caption"}}
 	for _, row := range t.Rows {
 		heads := lo.FilterMap(row.Heads, func(value string, i int) (string, bool) { return t.RowHeads[i].Name + "=" + value, value != "" })
 		for c, cell := range row.Cells {
-			records = append(records, slices.Concat([]string{t.Title, strings.Join(heads, ";"), t.Columns[c]}, cell.record(),
-				[]string{t.Unit, t.Profile, strings.Join(t.Data, "; "), t.Caption}))
+			ours := stats.MeanInterval(cell.Ours)
+			mean := lo.Ternary(ours.N == 0, "", sevenDigits(ours.Mean)) // Also the NaN of a failed run.
+			records = append(records, []string{t.Title, strings.Join(heads, ";"), t.Columns[c], plain(cell.Paper), mean, plain(ours.SD), strconv.Itoa(ours.N), joinPlain(cell.Ours),
+				t.Unit, t.Profile, strings.Join(t.Data, "; "), t.Caption})
 		}
 	}
 	return csvText(records)
-}
-
-// cellHeader names the fields of a cell in CSV, and record returns them: seven digits, missing values empty, one value per seed separated by spaces.
-var cellHeader = []string{"paper", "mean", "sd", "n", "values"}
-
-func (c Cell) record() []string {
-	ours := stats.MeanInterval(c.Ours)
-	if ours.N == 0 {
-		return []string{plain(c.Paper), "", "", "0", ""}
-	}
-	return []string{plain(c.Paper), sevenDigits(ours.Mean), plain(ours.SD), strconv.Itoa(ours.N), joinPlain(c.Ours)}
 }
 
 // plain is a number for machines, with at most seven digits, or nothing for NaN.

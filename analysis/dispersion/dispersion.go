@@ -50,10 +50,8 @@ func (p Patches) Measure(bins int) (PatchSimilarity, []PositiveRate, error) {
 	if bins < 1 {
 		return PatchSimilarity{}, nil, fmt.Errorf("positive rate: %d bins, want at least 1", bins)
 	}
-	rates, positive := make([]PositiveRate, bins), make([]int, bins)
-	for b := range rates {
-		rates[b].Low, rates[b].High = 2*float64(b)/float64(bins)-1, 2*float64(b+1)/float64(bins)-1
-	}
+	positive := make([]int, bins)
+	rates := lo.Times(bins, func(b int) PositiveRate { return PositiveRate{Low: 2*float64(b)/float64(bins) - 1, High: 2*float64(b+1)/float64(bins) - 1} })
 	var s PatchSimilarity
 	count, dim := 0, 0
 	if unit != nil {

@@ -253,8 +253,8 @@ func (c featureCall) write(store *evaluation.FeatureStore, rows []string, prepro
 		case strings.HasSuffix(name, "class"):
 			named[name] = tensor
 		case c.vit.preprocessing.CropMode != datasets.WholeImage:
-			first := slices.IndexFunc(store.Batches, func(b evaluation.StoredBatch) bool { return len(b.Images) > 0 })
-			tensor.Shape = []int{len(rows), store.Batches[first].Grid[0], store.Batches[first].Grid[1], dim}
+			first, _ := lo.Find(store.Batches, func(b evaluation.StoredBatch) bool { return len(b.Images) > 0 })
+			tensor.Shape = []int{len(rows), first.Grid[0], first.Grid[1], dim}
 			named[name] = tensor
 		default:
 			row := 0
@@ -271,10 +271,8 @@ func (c featureCall) write(store *evaluation.FeatureStore, rows []string, prepro
 	if base, isNPY := strings.CutSuffix(c.out, ".npy"); isNPY {
 		try.E(safetensors.WriteNPY(c.out, named[c.names()[0]]))
 		oneLine := strings.NewReplacer("\n", `\n`, "\r", `\r`) // A name may hold a line break, and the file has a line for each row.
-		for i, row := range rows {
-			rows[i] = oneLine.Replace(row)
-		}
-		try.E(atomicfile.WriteBytes(base+".txt", []byte(strings.Join(rows, "\n")+"\n")))
+		lines := lo.Map(rows, func(row string, _ int) string { return oneLine.Replace(row) + "\n" })
+		try.E(atomicfile.WriteBytes(base+".txt", []byte(strings.Join(lines, ""))))
 		return
 	}
 	metadata := map[string]string{
@@ -302,9 +300,8 @@ func openImages(inputs []string, v vitFile) (list imageList) {
 	paths := findImages(inputs)
 	list.names = slices.Clone(paths)
 	if info, err := os.Stat(inputs[0]); len(inputs) == 1 && err == nil && info.IsDir() {
-		for i := range paths {
-			list.names[i] = strings.TrimPrefix(paths[i], filepath.Clean(inputs[0])+string(filepath.Separator))
-		}
+		folder := filepath.Clean(inputs[0]) + string(filepath.Separator)
+		list.names = lo.Map(paths, func(path string, _ int) string { return strings.TrimPrefix(path, folder) })
 	}
 	digest := sha256.New()
 	for _, path := range paths {

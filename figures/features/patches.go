@@ -127,10 +127,7 @@ func (m SparseMatches) OfClass(ctx context.Context, frozen *evaluation.FeatureEx
 	drawn := try.E1(evaluation.PatchSample{Size: m.Size}.Draw(ctx, frozen, set, 0))
 	first := lo.Ternary(set.Classes[0] == "background", 1, 0)
 	byImage := make([][]int, set.Len()) // Places in drawn.
-	counts := make([][]int, len(set.Classes))
-	for c := range counts {
-		counts[c] = make([]int, set.Len())
-	}
+	counts := lo.Times(len(set.Classes), func(int) []int { return make([]int, set.Len()) })
 	for i, p := range drawn.Patches {
 		if int(p.Class) >= first {
 			byImage[p.Image] = append(byImage[p.Image], i)
@@ -202,10 +199,7 @@ func (m SparseMatches) pairOfViews(frozen *evaluation.FeatureExtractor, both pai
 	var pictures [2]image.Image
 	grid := m.Size / frozen.ViT.PatchSize
 	for v := range 2 {
-		bytes := make([]uint8, len(both.view(v)))
-		for p, x := range both.view(v) {
-			bytes[p] = uint8(255*min(max(x, 0), 1) + 0.5)
-		}
+		bytes := lo.Map(both.view(v), func(x float32, _ int) uint8 { return uint8(255*min(max(x, 0), 1) + 0.5) })
 		im := evaluation.NewImage(bytes, datasets.Size{Height: m.Size, Width: m.Size}, frozen.Preprocessing)
 		encoded := try.E1(frozen.ExtractAll([]evaluation.Image{im}, evaluation.Outputs{Patches: true}))
 		features[v] = encoded[0][0].Patches

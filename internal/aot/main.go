@@ -39,10 +39,10 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout)) }
 
 // call is what the command line asks for.
 type call struct {
-	args            []string
-	hlo, keep, dump string
-	top             int
-	write           bool
+	args  []string
+	dump  string
+	top   int
+	write bool
 }
 
 func run(args []string, out io.Writer) int {
@@ -56,8 +56,6 @@ func run(args []string, out io.Writer) int {
 	})
 	flags.StringVar(&now.Name, "name", "now", "`NAME` of these figures")
 	flags.BoolVar(&c.write, "write", false, "write the figures to "+steps.FiguresFile+" under their name")
-	flags.StringVar(&c.hlo, "hlo", "", "read this optimised program, a `FILE`, and compile nothing")
-	flags.StringVar(&c.keep, "keep", "", "keep the optimised program as this `FILE`")
 	flags.IntVar(&c.top, "top", 0, "also list the `N` groups of launches with the most of the roof")
 	flags.StringVar(&c.dump, "dump", "", "write the program of the step to this `FILE` and compile nothing")
 	if err := flags.Parse(args); err != nil {
@@ -85,19 +83,11 @@ func (c call) report(out io.Writer, step steps.Step, now figures) (err error) {
 	if root == "" {
 		return errors.New("run it in a checkout")
 	}
-	if c.hlo == "" {
-		work := try.E1(os.MkdirTemp("", "semcon-aot-"))
-		defer os.RemoveAll(work)
-		c.hlo = try.E1(compile(out, root, work, c.args))
-	}
-	text := try.E1(os.ReadFile(c.hlo))
-	if c.keep != "" {
-		try.E(os.WriteFile(c.keep, text, 0o666))
-	}
-	if err := now.read(string(text), step); err != nil {
-		return fmt.Errorf("%s: %w", c.hlo, err)
-	}
-	if memory, err := os.ReadFile(strings.TrimSuffix(c.hlo, ".txt") + "-memory-usage-report.txt"); err == nil {
+	work := try.E1(os.MkdirTemp("", "semcon-aot-"))
+	defer os.RemoveAll(work)
+	program := try.E1(compile(out, root, work, c.args))
+	try.E(now.read(string(try.E1(os.ReadFile(program))), step))
+	if memory, err := os.ReadFile(strings.TrimSuffix(program, ".txt") + "-memory-usage-report.txt"); err == nil {
 		_, total, _ := strings.Cut(string(memory), "Total bytes: ")
 		fmt.Sscan(total, &now.MemoryGB)
 		now.MemoryGB /= 1e9

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"log"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,7 +21,6 @@ import (
 	"time"
 
 	"github.com/dsnet/try"
-	"github.com/janpfeifer/must"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/internal/plural"
@@ -37,30 +37,24 @@ func main() {
 	profile := flag.String("profile", "quick", "PROFILE of the records")
 	data := flag.String("data", "", "what the records were measured on, in a few WORDS")
 	flag.Parse()
-	must.M = func(err error) {
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "docs:", err)
-			os.Exit(1)
-		}
-	}
-	all := must.M1(study.ReadCurve[number](numbersFile))
+	log.SetPrefix("docs: ")
+	defer try.F(log.Fatal)
+	all := try.E1(study.ReadCurve[number](numbersFile))
 	if *name != "" {
 		isOld := func(n number) bool { return n.Table == *name }
-		at := slices.IndexFunc(all, isOld)
-		if at < 0 {
-			at = len(all)
-		}
-		all = slices.Insert(slices.DeleteFunc(all, isOld), at, must.M1(measured(*name, *out, *experiment, *profile, *data, flag.Args()))...)
-		must.M(study.WriteCurve(numbersFile, all))
+		_, at, there := lo.FindIndexOf(all, isOld)
+		at = lo.Ternary(there, at, len(all))
+		all = slices.Insert(slices.DeleteFunc(all, isOld), at, try.E1(measured(*name, *out, *experiment, *profile, *data, flag.Args()))...)
+		try.E(study.WriteCurve(numbersFile, all))
 	}
-	for _, page := range append(must.M1(filepath.Glob("docs/*.md")), "README.md") {
-		old := string(must.M1(os.ReadFile(page)))
+	for _, page := range append(try.E1(filepath.Glob("docs/*.md")), "README.md") {
+		old := string(try.E1(os.ReadFile(page)))
 		text, err := filled(old, all)
 		if err != nil {
-			must.M(fmt.Errorf("%s: %w", page, err))
+			log.Fatalf("%s: %v", page, err)
 		}
 		if text != old {
-			must.M(os.WriteFile(page, []byte(text), 0o644))
+			try.E(os.WriteFile(page, []byte(text), 0o644))
 		}
 	}
 }

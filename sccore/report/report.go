@@ -204,10 +204,8 @@ func firstLine(text string) string {
 func linkTo(page, file string) string {
 	from, err := filepath.Abs(filepath.Dir(page))
 	to, failure := filepath.Abs(file)
-	if relative, unrelated := filepath.Rel(from, to); cmp.Or(err, failure, unrelated) == nil {
-		return filepath.ToSlash(relative)
-	}
-	return filepath.ToSlash(cmp.Or(to, file))
+	relative, unrelated := filepath.Rel(from, to)
+	return filepath.ToSlash(lo.Ternary(cmp.Or(err, failure, unrelated) == nil, relative, cmp.Or(to, file)))
 }
 
 // behind is what stands behind the numbers of an experiment.

@@ -38,10 +38,7 @@ func NewImage(pixels []float32, height, width int) image.Image {
 // Resized brings a picture to a width and a height in pixels, smoothly or without mixing its colours.
 func Resized(picture image.Image, width, height int, smooth bool) *image.RGBA {
 	small := image.NewRGBA(image.Rect(0, 0, width, height))
-	var scaler xdraw.Scaler = xdraw.NearestNeighbor
-	if smooth {
-		scaler = xdraw.CatmullRom
-	}
+	scaler := lo.Ternary[xdraw.Scaler](smooth, xdraw.CatmullRom, xdraw.NearestNeighbor)
 	scaler.Scale(small, small.Rect, picture, picture.Bounds(), xdraw.Src, nil)
 	return small
 }
@@ -287,10 +284,7 @@ func label(picture *image.RGBA, corner image.Point, text string, colour color.RG
 	width := labelWidth(text)
 	left, top := max(0, min(corner.X, picture.Rect.Dx()-width)), max(0, min(corner.Y, picture.Rect.Dy()-face.Height))
 	draw.Draw(picture, image.Rect(left, top, left+width, top+face.Height), image.NewUniform(colour), image.Point{}, draw.Src)
-	ink := color.Black
-	if 3*int(colour.R)+6*int(colour.G)+int(colour.B) < 1275 { // Half of white.
-		ink = color.White
-	}
+	ink := lo.Ternary(3*int(colour.R)+6*int(colour.G)+int(colour.B) < 1275, color.White, color.Black) // Half of white.
 	drawer := font.Drawer{Dst: picture, Src: image.NewUniform(ink), Face: face, Dot: fixed.P(left+1, top+face.Ascent)}
 	drawer.DrawString(text)
 }

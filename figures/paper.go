@@ -81,12 +81,11 @@ func parsePaper(name, text string) (*PaperTable, error) {
 	header, body := records[0], records[1:]
 	t := &PaperTable{Name: name, Rows: make([]PaperRow, len(body))}
 	for c, column := range header {
-		number, words := false, false // Whether there is a number, and an entry that no switch has.
-		for _, record := range body {
+		number := slices.ContainsFunc(body, func(record []string) bool {
 			_, err := strconv.ParseFloat(record[c], 64)
-			number = number || err == nil && strings.Contains(record[c], ".")
-			words = words || record[c] != "" && record[c] != switchOn && record[c] != switchSame
-		}
+			return err == nil && strings.Contains(record[c], ".")
+		})
+		words := slices.ContainsFunc(body, func(record []string) bool { return !slices.Contains([]string{"", switchOn, switchSame}, record[c]) })
 		if !number && len(t.Columns) > 0 {
 			return nil, fmt.Errorf("column %q names rows and comes after numbers", column)
 		}

@@ -3,15 +3,16 @@ package figures
 import (
 	"errors"
 	"fmt"
-	"github.com/samber/lo"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 	"image"
 	"image/color"
 	"math"
 	"slices"
 	"sort"
+
+	"github.com/samber/lo"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
 )
 
 // Heatmap shows a number over two others as colours.

@@ -51,7 +51,9 @@ func (p Patches) Measure(bins int) (PatchSimilarity, []PositiveRate, error) {
 		return PatchSimilarity{}, nil, fmt.Errorf("positive rate: %d bins, want at least 1", bins)
 	}
 	positive := make([]int, bins)
-	rates := lo.Times(bins, func(b int) PositiveRate { return PositiveRate{Low: 2*float64(b)/float64(bins) - 1, High: 2*float64(b+1)/float64(bins) - 1} })
+	rates := lo.Times(bins, func(b int) PositiveRate {
+		return PositiveRate{Low: 2*float64(b)/float64(bins) - 1, High: 2*float64(b+1)/float64(bins) - 1}
+	})
 	var s PatchSimilarity
 	count, dim := 0, 0
 	if unit != nil {

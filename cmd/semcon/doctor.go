@@ -51,14 +51,11 @@ func doctorVerb() *cobra.Command {
 		if *clearCache {
 			try.E(xlacache.Clear())
 		}
-		count, all := 0, []finding{}
-		for _, f := range slices.Concat(checkBackends(), checkSetup(c.Context()), checkData(data), []finding{checkDisk(*out)}, checkRecords(*out, *repair)) {
-			all = append(all, f)
+		all := slices.Concat(checkBackends(), checkSetup(c.Context()), checkData(data), []finding{checkDisk(*out)}, checkRecords(*out, *repair))
+		for _, f := range all {
 			fmt.Fprintf(textOf(*format), "%-8s %-20s %s\n", f.State, f.What, f.Detail)
-			if f.State == stateBroken {
-				count++
-			}
 		}
+		count := lo.CountBy(all, func(f finding) bool { return f.State == stateBroken })
 		printAs(*format, "", all)
 		fail(count > 0, "%d broken, see above", count)
 	}

@@ -172,7 +172,7 @@ func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitF
 		probe.Epochs = max(probe.Epochs, probe.Images/d.Objects[0].Len())
 	}
 	batch := lo.Ternary(c.Single, 1, 16)
-	encoder := try.E1(v.encoder(openEngine(), batch))
+	encoder := v.encoder(openEngine(), batch)
 	defer encoder.Close()
 	encoder.Seed = c.seed
 	bar := progress.Discard

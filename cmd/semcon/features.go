@@ -131,7 +131,7 @@ func (c featureCall) run(ctx context.Context, inputs []string, file string) {
 	if store.Renewed {
 		fmt.Fprintf(os.Stderr, "%s.partial is of other settings or images, and is begun anew\n", c.out)
 	}
-	frozen := try.E1(c.vit.encoder(engine, min(c.batch, len(images.names))))
+	frozen := c.vit.encoder(engine, min(c.batch, len(images.names)))
 	defer frozen.Close()
 	c.extract(ctx, frozen.FeatureExtractor, images, store)
 	var rows, skipped []string

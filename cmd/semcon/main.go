@@ -178,12 +178,10 @@ var longFlag = regexp.MustCompile(`--[a-z][a-z-]*`)
 // elsewhere says which verb has the flags of weights that an error advises, if the failed verb lacks one.
 func elsewhere(failed *cobra.Command, advice string) string {
 	has := importVerb().Flags()
-	for _, name := range longFlag.FindAllString(advice, -1) {
-		if has.Lookup(name[2:]) != nil && failed.Flags().Lookup(name[2:]) == nil {
-			return fmt.Sprintf("; %s is a flag of \"semcon import\", which writes a file that every verb reads", name)
-		}
-	}
-	return ""
+	name, lacks := lo.Find(longFlag.FindAllString(advice, -1), func(name string) bool {
+		return has.Lookup(name[2:]) != nil && failed.Flags().Lookup(name[2:]) == nil
+	})
+	return lo.Ternary(lacks, fmt.Sprintf("; %s is a flag of \"semcon import\", which writes a file that every verb reads", name), "")
 }
 
 // oneLine returns the first line of an error that is not blank, without the middle of a very long one. Errors of other libraries may include stack traces, and

@@ -137,7 +137,7 @@ func attentionVerb() *cobra.Command {
 		patch := v.ViT.PatchSize
 		refuse(v.size < patch || v.size%patch != 0, "--size %d is not a multiple of the transformer's patches of %d", v.size, patch)
 		images := lo.Map(paths, func(path string, _ int) evaluation.Image { return try.E1(v.readImage(path)) })
-		encoder := try.E1(v.encoder(openEngine(), 1))
+		encoder := v.encoder(openEngine(), 1)
 		defer encoder.Close()
 		sheet := try.E1(maps.Draw(encoder.FeatureExtractor, images))
 		try.E(c.Context().Err())

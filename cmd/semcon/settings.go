@@ -30,19 +30,11 @@ const or = " or "
 
 // settingsOfCells lists the settings of an experiment in a profile, each once, and the dataset whose defaults they are. What differs between cells, such as the
 // rate of a method, has all its values, with [or] between them.
-func settingsOfCells(e study.Experiment, o study.Options, dataset string) ([]settings.Setting, error) {
-	cells, err := e.Cells(o, dataset)
-	if err != nil {
-		return nil, err
-	}
-	var all []settings.Setting
-	for _, cell := range cells {
-		listed, err := settings.List(cell.Config)
-		if err != nil {
-			return nil, err
-		}
+func settingsOfCells(e study.Experiment, o study.Options, dataset string) (all []settings.Setting, err error) {
+	defer try.Handle(&err)
+	for _, cell := range try.E1(e.Cells(o, dataset)) {
 		next := 0 // Where a key that only some cells have goes: behind the one before it.
-		for _, s := range listed {
+		for _, s := range try.E1(settings.List(cell.Config)) {
 			if strings.HasSuffix(parent(s.Field), "encoders.Encoder") { // --set weights.ROW=FILE decides it.
 				continue
 			}
@@ -65,11 +57,8 @@ func parent(name string) string { return name[:max(0, strings.LastIndexByte(name
 // whatDiffers leaves out what repeats: a stage of a training has the keys of the one before it, and mostly its defaults. Of a group whose fields are those of an
 // earlier group, such as second. after first., it keeps a line second.*=first.* and the keys whose defaults differ.
 func whatDiffers(all []settings.Setting) (kept []settings.Setting) {
-	structs, values, repeats := map[string]string{}, map[string]string{}, map[string]string{}
-	for _, s := range all {
-		structs[parent(s.Key)] = parent(s.Field)
-	}
-	var groups []string
+	structs := lo.SliceToMap(all, func(s settings.Setting) (group, of string) { return parent(s.Key), parent(s.Field) })
+	values, repeats, groups := map[string]string{}, map[string]string{}, []string(nil)
 	for _, s := range all {
 		group, earlier := "", ""
 		for at, c := range s.Key {

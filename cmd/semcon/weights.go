@@ -97,13 +97,11 @@ func (f vitFile) readImage(path string) (evaluation.Image, error) {
 	return image, nil
 }
 
-// encoder puts the transformer on an engine, for batches of images. The caller closes it.
-func (f vitFile) encoder(engine compute.Backend, batch int) (*evaluation.Encoder, error) {
-	e, err := evaluation.OpenEncoder(engine, f.Import, batch, 0)
-	if err == nil {
-		e.Preprocessing = f.preprocessing
-	}
-	return e, err
+// encoder puts the transformer on an engine, for batches of images. The caller closes it. It ends the verb with an error.
+func (f vitFile) encoder(engine compute.Backend, batch int) *evaluation.Encoder {
+	e := try.E1(evaluation.OpenEncoder(engine, f.Import, batch, 0))
+	e.Preprocessing = f.preprocessing
+	return e
 }
 
 // openEngine opens the engine and says which it is. It ends the verb with an error.

@@ -208,9 +208,7 @@ func (m SparseMatches) pairOfViews(frozen *evaluation.FeatureExtractor, both pai
 	inImage := func(v, place int) (y, x, height, width float64) {
 		box := both.boxes[4*v:]
 		across := (float64(place%grid) + 0.5) / float64(grid)
-		if both.flips[v] > 0 {
-			across = 1 - across
-		}
+		across = lo.Ternary(both.flips[v] > 0, 1-across, across)
 		height, width = float64(box[2]), float64(box[3])
 		return float64(box[0]) + (float64(place/grid)+0.5)/float64(grid)*height, float64(box[1]) + across*width, height, width
 	}

@@ -61,7 +61,10 @@ func run(args []string, out io.Writer) int {
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	step, err := stepOf(now.Step, set)
+	if now.Step == steps.Pretrain { // By default in bfloat16.
+		set = append([]string{"bf16=true"}, set...)
+	}
+	step, err := steps.Of(now.Step, steps.Options{Profile: study.Full, Set: set})
 	switch {
 	case err != nil:
 	case c.dump != "":
@@ -150,14 +153,6 @@ func tool(name string, args ...string) error {
 	}
 	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
 	return fmt.Errorf("%s: %w: %s", filepath.Base(name), err, lines[len(lines)-1])
-}
-
-// stepOf returns the step of a full profile. The step of pretraining is in bfloat16 by default.
-func stepOf(name string, set []string) (steps.Step, error) {
-	if name == steps.Pretrain {
-		set = append([]string{"bf16=true"}, set...)
-	}
-	return steps.Of(name, steps.Options{Profile: study.Full, Set: set})
 }
 
 // dump writes the program of the training step that compile compiles first, as GoMLX hands it to XLA for CUDA, and ends the process: nothing compiles it here.

@@ -95,10 +95,7 @@ type number struct {
 
 // cell is the number as a page shows it.
 func (n number) cell() string {
-	text := string(n.Value)
-	if n.Paper != "" {
-		text = fmt.Sprintf("%s / **%s**", n.Paper, n.Value)
-	}
+	text := lo.Ternary(n.Paper == "", string(n.Value), fmt.Sprintf("%s / **%s**", n.Paper, n.Value))
 	if n.SD != "" {
 		text += " ± " + string(n.SD)
 	}

@@ -9,7 +9,6 @@ package ownimages
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -67,12 +66,8 @@ func (im *Images) digest(of func(*datasets.ImageFolder) string) string {
 
 // content is a digest of the bytes of all images.
 func (im *Images) content(ctx context.Context) (content string, err error) {
-	content = im.digest(func(folder *datasets.ImageFolder) string {
-		one, failed := folder.Content(ctx)
-		err = errors.Join(err, failed)
-		return one
-	})
-	return content, err
+	defer try.Handle(&err)
+	return im.digest(func(folder *datasets.ImageFolder) string { return try.E1(folder.Content(ctx)) }), nil
 }
 
 // Open lists the images of folders, holds some out, and reads those that diagnostics measure, at size×size pixels. What cannot be read is left out and named.
@@ -169,18 +164,16 @@ func (im *Images) openClasses(ctx context.Context, train, held *datasets.ImageFo
 }
 
 // read reads the images of a folder with these labels, as encoders take them, in parallel.
-func (im *Images) read(ctx context.Context, folder *datasets.ImageFolder, labels []int32) (*datasets.Images, error) {
+func (im *Images) read(ctx context.Context, folder *datasets.ImageFolder, labels []int32) (_ *datasets.Images, err error) {
+	defer try.Handle(&err)
 	pixels, faults := make([][]uint8, folder.Len()), make([]error, folder.Len())
-	err := datasets.EachImage(ctx, folder.Len(), 0, func(i int) error {
+	try.E(datasets.EachImage(ctx, folder.Len(), 0, func(i int) error {
 		faults[i] = panics.Catch(func() (err error) {
 			pixels[i], _, err = folder.Preprocess(i, datasets.DefaultPreprocessing(), im.measured, 1)
 			return err
 		})
 		return nil // The others are read.
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	read := &datasets.Images{Name: folder.Name, Height: im.measured, Width: im.measured}
 	for i := range pixels {
 		if faults[i] != nil {
@@ -257,10 +250,7 @@ func (s Start) Config(images int) (_ sccore.Config, err error) {
 		c.Batch *= 2
 	}
 	try.E(settings.Apply(&c, s.given("batch")...))
-	c.Steps = min(max(epochs*images/max(c.Batch, 1), 200), 100_000)
-	if s.Smoke {
-		c.Steps = 8
-	}
+	c.Steps = lo.Ternary(s.Smoke, 8, min(max(epochs*images/max(c.Batch, 1), 200), 100_000))
 	try.E(settings.Apply(&c, s.given("steps")...))
 	c.LearningRate = round(rate * min(math.Sqrt(float64(c.Batch)/256), 1) * 384 / float64(v.Dim))
 	c.FinalLearningRate = round(c.LearningRate / 10)

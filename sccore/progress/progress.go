@@ -360,9 +360,7 @@ func (b *bar) Phase(name string) {
 }
 
 func (b *bar) Resumed(steps int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.state.Resumed(steps)
+	b.change(b.redraw, func(time.Time) { b.state.Resumed(steps) })
 }
 
 func (b *bar) Close() {

@@ -154,11 +154,9 @@ func pair(a, b map[int]study.Record, value func(study.Record) float64) (p Paired
 		}
 	}
 	for i, records := range []map[int]study.Record{a, b} {
-		for _, seed := range slices.Sorted(maps.Keys(records)) {
-			if p.Seeds == nil || slices.Contains(p.Seeds, seed) {
-				p.Values[i] = append(p.Values[i], value(records[seed]))
-			}
-		}
+		p.Values[i] = lo.FilterMap(slices.Sorted(maps.Keys(records)), func(seed, _ int) (float64, bool) {
+			return value(records[seed]), p.Seeds == nil || slices.Contains(p.Seeds, seed)
+		})
 	}
 	p.Interval = stats.MeanInterval(p.Differences)
 	return p

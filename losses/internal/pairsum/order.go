@@ -194,7 +194,7 @@ func Descending(scores []float64) []Ranked {
 	for i, score := range scores {
 		order[i] = Ranked{score, int32(i)}
 	}
-	slices.SortStableFunc(order, func(a, b Ranked) int { return cmp.Compare(b.Score, a.Score) })
+	slices.SortFunc(order, func(a, b Ranked) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Index, b.Index)) })
 	return order
 }
 

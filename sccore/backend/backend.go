@@ -54,7 +54,7 @@ func openAs(config string, open func() (compute.Backend, error)) (b compute.Back
 	defer try.Handle(&err)
 	try.E(forbidDownloads())
 	try.E(checkCUDA(config, HasGPU()))
-	try.E(setCUDAFlags(config))
+	try.E(setFlags(config))
 	if err = cachePrograms(config); err == nil {
 		if caught := exceptions.TryCatch[error](func() { b, err = open() }); caught != nil {
 			err = caught

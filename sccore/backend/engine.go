@@ -63,19 +63,27 @@ func unusedGPU(hasGPU bool, config, asked string) string {
 // keeps cuDNN's kernels out of CUDA graphs: versions 0.11 of the plugin cannot record the backward pass of attention ("capturing stream has unjoined work").
 const cudaFlags = "--xla_gpu_dot_merger_threshold_mb=0 --xla_gpu_enable_command_buffer=-CUDNN"
 
-// setCUDAFlags sets XLA's flags before the plugin of a configuration is loaded, which reads them once. Flags of the user come last and win.
-func setCUDAFlags(config string) error {
-	_, plugin, options := split(config)
-	flags := os.Getenv("XLA_FLAGS")
-	if !strings.Contains(filepath.Base(plugin), "cuda") || strings.Contains(flags, cudaFlags) {
+// cpuFlags are XLA's flags for its CPU plugin. XNNPACK packs the second factor of a large product once and keeps it as long as its address stays the same. A step that updates
+// weights in place, as [Alias] asks for, would compute with old weights.
+const cpuFlags = "--xla_cpu_use_xnnpack=false"
+
+// setFlags sets XLA's flags before the plugin of a configuration is loaded, which reads them once. Flags of the user come last and win.
+func setFlags(config string) error {
+	engine, plugin, options := split(config)
+	own, flags := cpuFlags, os.Getenv("XLA_FLAGS")
+	cuda := strings.Contains(filepath.Base(plugin), "cuda")
+	if cuda {
+		own = cudaFlags
+	}
+	if engine != "xla" || !cuda && !strings.Contains(filepath.Base(plugin), "cpu") || strings.Contains(flags, own) {
 		return nil
 	}
-	if strings.Contains(options, "tf32=false") { // GoMLX's option is for products alone. This one is for NVIDIA's libraries, and so for convolutions.
+	if cuda && strings.Contains(options, "tf32=false") { // GoMLX's option is for products alone. This one is for NVIDIA's libraries, and so for convolutions.
 		if err := os.Setenv("NVIDIA_TF32_OVERRIDE", "0"); err != nil {
 			return err
 		}
 	}
-	return os.Setenv("XLA_FLAGS", strings.TrimSpace(cudaFlags+" "+flags))
+	return os.Setenv("XLA_FLAGS", strings.TrimSpace(own+" "+flags))
 }
 
 // checkCUDA returns an error in clear words if a configuration asks for "xla:cuda" and nothing can answer.

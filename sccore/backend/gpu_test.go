@@ -41,14 +41,14 @@ func TestUnusedGPUIsSaid(t *testing.T) {
 	}
 }
 
-func TestFlagsOfCUDA(t *testing.T) {
+func TestFlagsOfPlugins(t *testing.T) {
 	for _, c := range []struct{ config, flags, want string }{
 		{"xla:/a/xla_cuda_plugin.so,tf32=false", "", cudaFlags}, {"xla:/a/xla_cuda_plugin.so", "--mine=1", cudaFlags + " --mine=1"},
-		{"xla:/cuda/xla_cpu_pjrt.so", "--mine=1", "--mine=1"}, {"go", "", ""},
+		{"xla:/cuda/xla_cpu_pjrt.so", "--mine=1", cpuFlags + " --mine=1"}, {"go", "", ""},
 	} {
 		t.Setenv("XLA_FLAGS", c.flags)
 		for range 2 { // A second backend changes nothing.
-			if err := setCUDAFlags(c.config); err != nil || os.Getenv("XLA_FLAGS") != c.want {
+			if err := setFlags(c.config); err != nil || os.Getenv("XLA_FLAGS") != c.want {
 				t.Errorf("%s: flags %q, want %q, %v", c.config, os.Getenv("XLA_FLAGS"), c.want, err)
 			}
 		}

@@ -3,6 +3,7 @@ package train_test
 import (
 	"context"
 	"iter"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/optim"
 	"github.com/semcon/semcon/sccore/train"
 )
@@ -100,6 +102,29 @@ func TestValuesStayGoodInPlace(t *testing.T) {
 		}
 		if state(t, trainer) == saved {
 			t.Error("the checkpoint did not change")
+		}
+	})
+}
+
+// TestLargeProductsSeeNewWeights: XLA's libraries for products may keep a factor that they have packed, as long as its address stays the same. Each step of AdamW moves all
+// weights by the rate, from 1 on.
+func TestLargeProductsSeeNewWeights(t *testing.T) {
+	const rows, in, out = 64, 1536, 384
+	task := large(1)
+	task.Loss = func(scope *model.Scope, inputs []*Node) (*Node, []train.Report[float64]) {
+		w := scope.In("online").WithInitializer(Ones).VariableWithShape("weight", shapes.Make(dtypes.Float32, in, out)).NodeValue(inputs[0])
+		loss := ReduceAllMean(Square(layers.Product(Reshape(SliceAxis(inputs[0], 0, AxisRange(0, rows*in)), rows, in), w)))
+		return loss, []train.Report[float64]{train.Mean("it", loss, func(loss *float64) *float64 { return loss })}
+	}
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		trainer := newTrainer(t, b, task)
+		if err := trainer.Begin(1); err != nil {
+			t.Fatal(err)
+		}
+		for step := range 5 {
+			if got, want := math.Sqrt(steps(t, trainer, 1)[0]), in*(1-0.1*float64(step)); math.Abs(got-want) > 0.01*in {
+				t.Errorf("step %d: the product is %g, want %g", step+1, got, want)
+			}
 		}
 	})
 }

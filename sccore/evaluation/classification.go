@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/dsnet/try"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -29,7 +28,7 @@ func (k KNN) Protocol() string { return k.Classifier.Protocol(" of [CLS] feature
 
 // Measure measures the accuracy with the first class, and with the first five.
 func (k KNN) Measure(ctx context.Context, e *Encoder, d Data) (Result, error) {
-	return accuracyOf(ctx, e, d, k.Size, "k-NN accuracy", knnRanker(e, d, k.Classifier))
+	return accuracyOf(ctx, e, d, k.Size, "k-NN accuracy", knnRanker(e, k.Classifier))
 }
 
 // LinearClassification classifies images of one object each by a linear layer on [CLS] features.
@@ -46,36 +45,34 @@ func (l LinearClassification) Protocol() string {
 
 // Measure measures the accuracy with the first class, and with the first five.
 func (l LinearClassification) Measure(ctx context.Context, e *Encoder, d Data) (Result, error) {
-	return accuracyOf(ctx, e, d, l.Size, "linear accuracy", linearRanker(e, d, l.LinearProbe))
+	return accuracyOf(ctx, e, d, l.Size, "linear accuracy", linearRanker(e, l.LinearProbe))
 }
 
-// ranker ranks five classes for each query by a bank, of [CLS] features, [N, Dim] each.
-type ranker func(bank, queries *tensors.Tensor) ([][]int32, error)
+// ranker ranks five classes for each query, [Q, Dim], by labelled [CLS] features.
+type ranker func(from knn.Labelled, queries []float32) ([][]int32, error)
 
-func knnRanker(e *Encoder, d Data, c knn.Classifier) ranker {
-	return func(bank, queries *tensors.Tensor) ([][]int32, error) {
-		return c.Rank(e.backend, bank, d.Labels[0], d.Classes, queries, 5)
+func knnRanker(e *Encoder, c knn.Classifier) ranker {
+	return func(from knn.Labelled, queries []float32) ([][]int32, error) {
+		return c.Rank(e.backend, from, queries, 5)
 	}
 }
 
-func linearRanker(e *Encoder, d Data, p LinearProbe) ranker {
-	return func(bank, queries *tensors.Tensor) ([][]int32, error) {
-		return p.Rank(e.backend, bank, d.Labels[0], d.Classes, queries, 5, e.Seed)
+func linearRanker(e *Encoder, p LinearProbe) ranker {
+	return func(from knn.Labelled, queries []float32) ([][]int32, error) {
+		return p.Rank(e.backend, from, queries, 5, e.Seed)
 	}
 }
 
 // accuracies measures classifiers with the first class and with the first five, as "NAME_Acc@1" and "NAME_Acc@5". Features are computed once.
 func accuracies(ctx context.Context, e *Encoder, d Data, size int, ranks map[string]ranker) (columns map[string]float64, err error) {
 	defer try.Handle(&err)
-	var features [2]*tensors.Tensor
+	var features [2]Encoded
 	for i, o := range d.Objects {
-		encoded := try.E1(Encode(ctx, e.FeatureExtractor, o, size, o.Len(), false))
-		features[i] = tensors.FromFlatDataAndDimensions(encoded.Class, o.Len(), encoded.Dim)
-		defer features[i].FinalizeAll()
+		features[i] = try.E1(Encode(ctx, e.FeatureExtractor, o, size, o.Len(), false))
 	}
 	columns = map[string]float64{}
 	for name, rank := range ranks {
-		ranked := try.E1(rank(features[0], features[1]))
+		ranked := try.E1(rank(knn.Labelled{Features: features[0].Class, Dim: features[0].Dim, Labels: d.Labels[0], Classes: d.Classes}, features[1].Class))
 		for _, k := range []int{1, 5} {
 			columns[fmt.Sprintf("%s_Acc@%d", name, k)] = metrics.TopKAccuracy(ranked, d.Labels[1], k)
 		}
@@ -108,7 +105,7 @@ func (s Spread) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err 
 	if err != nil {
 		return r, err
 	}
-	spread, err := metrics.MeasureSpread(tensors.FromFlatDataAndDimensions(encoded.Patches, len(encoded.Patches)/encoded.Dim, encoded.Dim))
+	spread, err := metrics.MeasureSpread(encoded.Patches, encoded.Dim)
 	r.Numbers = []Number{{Name: "std", Metric: "spread of patch features", Value: spread.Std}, {Name: "rank", Metric: "effective rank of patch features", Value: spread.Rank}}
 	return r, err
 }
@@ -274,9 +271,9 @@ func (m MainTable) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 	}
 	number := Number{Name: "accuracy", Metric: "k-NN accuracy", Unit: "%", Details: map[string]float64{}}
 	if d.Objects[0] != nil {
-		ranks := map[string]ranker{"knn": knnRanker(e, d, m.KNN), "linear_cls": linearRanker(e, d, m.Class)}
+		ranks := map[string]ranker{"knn": knnRanker(e, m.KNN), "linear_cls": linearRanker(e, m.Class)}
 		if m.Authors.Epochs > 0 {
-			ranks["authors_linear_cls"] = func(_, _ *tensors.Tensor) ([][]int32, error) { return m.Authors.Rank(ctx, e, d, m.Size, 5) }
+			ranks["authors_linear_cls"] = func(knn.Labelled, []float32) ([][]int32, error) { return m.Authors.Rank(ctx, e, d, m.Size, 5) }
 		}
 		if number.Details, err = accuracies(ctx, e, d, m.Size, ranks); err != nil {
 			return r, err

@@ -103,35 +103,29 @@ func (p LinearProbe) Protocol() string {
 	return fmt.Sprintf("linear probe, AdamW, %d epochs of batches of %d, rate %g", p.Epochs, p.Batch, p.LearningRate)
 }
 
-// Rank trains the classifier on bank, [N, D], with labels in [0, classes). It returns for each query, [Q, D], the top classes, most probable first;
-// all classes if there are fewer. The seed draws the images and their order. The last batch of an epoch may be smaller; the mean of its losses counts as much
+// Rank trains the classifier on labelled features. It returns for each query, [Q, Dim], the top classes, most probable first; all classes if there are fewer. The seed draws the images and their order. The last batch of an epoch may be smaller; the mean of its losses counts as much
 // as that of any other batch.
-func (p LinearProbe) Rank(
-	b compute.Backend, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor, top int, seed uint64,
-) (ranked [][]int32, err error) {
-	if err := knn.CheckLabelled("linear probe", bank, labels, classes, queries, top); err != nil {
-		return nil, err
+func (p LinearProbe) Rank(b compute.Backend, from knn.Labelled, queries []float32, top int, seed uint64) (ranked [][]int32, err error) {
+	if err := from.Check(queries, top); err != nil {
+		return nil, fmt.Errorf("linear probe: %w", err)
 	}
+	return p.training(from, seed).rank(b, from.Classes, top, func() ([]float32, int, error) { return queries, from.Dim, nil })
+}
+
+// rank trains a head and returns for each query, [Q, dim], its top classes, most probable first. The queries are read after the training.
+func (h headTraining) rank(b compute.Backend, classes, top int, read func() (queries []float32, dim int, err error)) (ranked [][]int32, err error) {
 	store := model.NewStore()
 	defer store.Finalize()
-	err = caught(func() error {
-		if err := p.training(bank, labels, classes, seed).run(b, store); err != nil {
-			return err
-		}
-		ranked, err = rankedBy(b, store, classes, queries, top)
+	err = caught(func() (err error) {
+		defer try.Handle(&err)
+		try.E(h.run(b, store))
+		queries, dim := try.E2(read())
+		classify := try.E1(model.NewExec(b, store, func(scope *model.Scope, features *Node) *Node { return head(scope, features, classes) }))
+		defer classify.Finalize()
+		ranked, err = knn.RankBlocks(queries, dim, top, func(block *tensors.Tensor) (*tensors.Tensor, error) { return classify.Call1(block) })
 		return err
 	})
 	return ranked, err
-}
-
-// rankedBy returns for each query, [Q, D], the top classes of the head in a store, most probable first.
-func rankedBy(b compute.Backend, store *model.Store, classes int, queries *tensors.Tensor, top int) ([][]int32, error) {
-	classify, err := model.NewExec(b, store, func(scope *model.Scope, features *Node) *Node { return head(scope, features, classes) })
-	if err != nil {
-		return nil, err
-	}
-	defer classify.Finalize()
-	return knn.RankBlocks(queries, top, func(block *tensors.Tensor) (*tensors.Tensor, error) { return classify.Call1(block) })
 }
 
 // classLoss is the cross-entropy of the head on features, [rows, D], with labels, [rows], and how often each row counts, [rows].
@@ -143,18 +137,17 @@ func classLoss(classes int) func(scope *model.Scope, inputs []*Node) *Node {
 	}
 }
 
-func (p LinearProbe) training(bank *tensors.Tensor, labels []int32, classes int, seed uint64) headTraining {
+func (p LinearProbe) training(from knn.Labelled, seed uint64) headTraining {
 	random := probeOrder(seed, "class probe")
-	order, dim := random.Perm(len(labels)), bank.Shape().Dimensions[1]
+	order, dim := random.Perm(len(from.Labels)), from.Dim
 	if p.Images > 0 && p.Images < len(order) {
 		order = order[:p.Images]
 	}
-	rows := tensors.MustCopyFlatData[float32](bank)
 	batch := min(p.Batch, len(order))
 	steps := (len(order) + batch - 1) / batch
 	features, chosen, counts := make([]float32, batch*dim), make([]int32, batch), make([]float32, batch)
 	return headTraining{
-		name: "linear probe", steps: p.Epochs * steps, rate: p.LearningRate, decay: p.WeightDecay, loss: classLoss(classes),
+		name: "linear probe", steps: p.Epochs * steps, rate: p.LearningRate, decay: p.WeightDecay, loss: classLoss(from.Classes),
 		batch: func(step int) ([]any, error) {
 			if step > 0 && step%steps == 0 {
 				random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
@@ -163,8 +156,8 @@ func (p LinearProbe) training(bank *tensors.Tensor, labels []int32, classes int,
 			for at := range batch {
 				counts[at] = 0
 				if at < len(part) {
-					counts[at], chosen[at] = 1, labels[part[at]]
-					copy(features[at*dim:], rows[part[at]*dim:(part[at]+1)*dim])
+					counts[at], chosen[at] = 1, from.Labels[part[at]]
+					copy(features[at*dim:], from.Features[part[at]*dim:(part[at]+1)*dim])
 				}
 			}
 			return []any{tensors.FromFlatDataAndDimensions(features, batch, dim), chosen, counts}, nil
@@ -291,22 +284,14 @@ func (p AuthorsProbe) Rank(ctx context.Context, e *Encoder, d Data, size, top in
 			return []any{tensors.FromFlatDataAndDimensions(features, batch, len(features)/batch), labels, counts}, nil
 		},
 	}
-	store := model.NewStore()
-	defer store.Finalize()
-	err = caught(func() error {
-		if err := training.run(e.backend, store); err != nil {
-			return err
-		}
-		var queries []float32
+	return training.rank(e.backend, d.Classes, top, func() (queries []float32, dim int, err error) {
 		tested := d.Objects[1].Len()
 		for all, err := range e.Extract(ImagesOf(d.Objects[1], e.Preprocessing, size, tested, e.Skipped), outputs) {
 			if err != nil {
-				return err
+				return nil, 0, err
 			}
 			queries = append(queries, joined(all)...)
 		}
-		ranked, err = rankedBy(e.backend, store, d.Classes, tensors.FromFlatDataAndDimensions(queries, tested, len(queries)/tested), top)
-		return err
+		return queries, len(queries) / tested, nil
 	})
-	return ranked, err
 }

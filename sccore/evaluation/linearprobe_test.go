@@ -10,11 +10,11 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/internal/testvalues"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/settings"
 )
@@ -40,7 +40,7 @@ func TestLinearProbeFollowsPyTorch(t *testing.T) {
 		for _, batch := range []int{len(golden.Bank), 4096} {
 			p := golden.LinearProbe
 			p.Batch = batch
-			got, err := p.Rank(b, tensors.FromValue(golden.Bank), golden.Labels, golden.Classes, tensors.FromValue(golden.Queries), golden.Classes, 1)
+			got, err := p.Rank(b, labelled(golden.Bank, golden.Labels, golden.Classes), slices.Concat(golden.Queries...), golden.Classes, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +63,7 @@ func TestLinearProbeLearns(t *testing.T) {
 	queries, truth := testvalues.Clusters(4, 300, 16, classes, 1)
 	p := evaluation.LinearProbe{Images: 500, Epochs: 5, Batch: 64, LearningRate: 0.05} // The last batch of an epoch is smaller.
 	rank := func(b compute.Backend, seed uint64) [][]int32 {
-		ranked, err := p.Rank(b, tensors.FromValue(bank), labels, classes, tensors.FromValue(queries), 5, seed)
+		ranked, err := p.Rank(b, labelled(bank, labels, classes), slices.Concat(queries...), 5, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestLinearProbeLearns(t *testing.T) {
 
 func TestLinearProbeBadInput(t *testing.T) {
 	b := testbackend.Fastest(t)
-	bank, queries := tensors.FromValue([][]float32{{1, 0}, {0, 1}}), tensors.FromValue([][]float32{{1, 0}})
+	bank, queries := [][]float32{{1, 0}, {0, 1}}, []float32{1, 0}
 	good := evaluation.LinearProbe{Epochs: 1, Batch: 2, LearningRate: 0.1}
 	for want, call := range map[string]func() error{
 		"images -1": func() error {
@@ -98,19 +98,19 @@ func TestLinearProbeBadInput(t *testing.T) {
 		"decay -1": func() error {
 			return settings.Check(evaluation.LinearProbe{Epochs: 1, Batch: 2, LearningRate: 1, WeightDecay: -1})
 		},
-		"label 7": func() error { return errorOf(good.Rank(b, bank, []int32{0, 7}, 2, queries, 1, 0)) },
+		"label 7": func() error { return errorOf(good.Rank(b, labelled(bank, []int32{0, 7}, 2), queries, 1, 0)) },
 		"no training images": func() error {
-			return errorOf(good.Rank(b, tensors.FromFlatDataAndDimensions([]float32{}, 0, 2), nil, 2, queries, 1, 0))
+			return errorOf(good.Rank(b, knn.Labelled{Dim: 2, Classes: 2}, queries, 1, 0))
 		},
-		"top 0 is below 1": func() error { return errorOf(good.Rank(b, bank, []int32{0, 1}, 2, queries, 0, 0)) },
+		"top 0 is below 1": func() error { return errorOf(good.Rank(b, labelled(bank, []int32{0, 1}, 2), queries, 0, 0)) },
 		"scores of query 1: entry 0 is NaN": func() error {
-			return errorOf(good.Rank(b, bank, []int32{0, 1}, 2, tensors.FromValue([][]float32{{1, 0}, {float32(math.NaN()), 0}}), 1, 0))
+			return errorOf(good.Rank(b, labelled(bank, []int32{0, 1}, 2), []float32{1, 0, float32(math.NaN()), 0}, 1, 0))
 		},
 		"scores of query 0: entry ": func() error {
-			return errorOf(good.Rank(b, bank, []int32{0, 1}, 2, tensors.FromValue([][]float32{{float32(math.Inf(1)), 0}}), 1, 0))
+			return errorOf(good.Rank(b, labelled(bank, []int32{0, 1}, 2), []float32{float32(math.Inf(1)), 0}, 1, 0))
 		},
 		"linear probe: the loss is NaN at step 0": func() error {
-			return errorOf(good.Rank(b, tensors.FromValue([][]float32{{float32(math.NaN()), 0}, {0, 1}}), []int32{0, 1}, 2, queries, 1, 0))
+			return errorOf(good.Rank(b, labelled([][]float32{{float32(math.NaN()), 0}, {0, 1}}, []int32{0, 1}, 2), queries, 1, 0))
 		},
 	} {
 		if err := call(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -130,10 +130,15 @@ func ExampleLinearProbe() {
 		panic(err)
 	}
 	probe := evaluation.LinearProbe{Epochs: 20, Batch: 4, LearningRate: 0.1}
-	bank := tensors.FromValue([][]float32{{1, 0}, {0.9, 0.1}, {0, 1}, {0.2, 0.9}})
-	ranked, err := probe.Rank(b, bank, []int32{0, 0, 1, 1}, 2, tensors.FromValue([][]float32{{2, 0.5}, {0, 3}}), 2, 1)
+	bank := [][]float32{{1, 0}, {0.9, 0.1}, {0, 1}, {0.2, 0.9}}
+	ranked, err := probe.Rank(b, labelled(bank, []int32{0, 0, 1, 1}, 2), []float32{2, 0.5, 0, 3}, 2, 1)
 	fmt.Println(ranked, err)
 	// Output: [[0 1] [1 0]] <nil>
+}
+
+// labelled are rows with labels.
+func labelled(rows [][]float32, labels []int32, classes int) knn.Labelled {
+	return knn.Labelled{Features: slices.Concat(rows...), Dim: len(rows[0]), Labels: labels, Classes: classes}
 }
 
 func errorOf[T any](_ T, err error) error { return err }

@@ -2,10 +2,11 @@ package evaluation
 
 import (
 	"context"
-	"github.com/semcon/semcon/sccore/settings"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/semcon/semcon/sccore/settings"
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/internal/testbackend"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
-	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -229,14 +229,8 @@ func (p PatchRecall) classify(b compute.Backend, known, asked [][][]float32, ima
 		return r, counts, errNotAnnotated
 	}
 	said := try.E1(p.Probe.predict(b, train, test, classes, seed))
-	labels := make([]int32, len(train.Truth))
-	for i, class := range train.Truth {
-		labels[i] = int32(class)
-	}
-	matrix := func(a AnnotatedPatches) *tensors.Tensor {
-		return tensors.FromFlatDataAndDimensions(a.Patches, len(a.Truth), a.Dim)
-	}
-	predicted := try.E1(p.KNN.Rank(b, matrix(train), labels, classes, matrix(test), 1))
+	labels := lo.Map(train.Truth, func(class uint8, _ int) int32 { return int32(class) })
+	predicted := try.E1(p.KNN.Rank(b, knn.Labelled{Features: train.Patches, Dim: train.Dim, Labels: labels, Classes: classes}, test.Patches, 1))
 	linear, nearest, of := metrics.NewConfusion(classes), metrics.NewConfusion(classes), slices.Concat(images...)
 	counts = [2]stats.ByImage{make(stats.ByImage, count), make(stats.ByImage, count)}
 	for i, class := range test.Truth {

@@ -3,12 +3,13 @@ package evaluation
 import (
 	"context"
 	"fmt"
-	"github.com/semcon/semcon/sccore/settings"
 	"math"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/semcon/semcon/sccore/settings"
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/analysis/stats"

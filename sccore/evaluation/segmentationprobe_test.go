@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/semcon/semcon/sccore/settings"
 	"iter"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/semcon/semcon/sccore/settings"
 
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"

@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/semcon/semcon/sccore/settings"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/semcon/semcon/sccore/settings"
 
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"

@@ -7,7 +7,6 @@ import (
 	"math"
 	"runtime"
 	"slices"
-	"sync/atomic"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -46,24 +45,12 @@ type Nearest struct {
 // NewBank returns a bank of N features, [N, dim] row by row, of any norm. It keeps the slice, which must not change, and copies none of it. Close it. The
 // error is one line that says what is wrong with the features.
 func NewBank(b compute.Backend, values []float32, dim int) (*Bank, error) {
-	return newBank(b, values, dim, defaultBlocks)
-}
-
-func newBank(b compute.Backend, values []float32, dim int, size blocks) (*Bank, error) {
 	f, err := newFeatures(values, dim)
 	if err != nil {
 		return nil, fmt.Errorf("bank: %w", err)
 	}
-	multiply, err := NewExec(b, func(queries, bank *Node) *Node {
-		cosines := DotGeneral(queries, []int{1}, nil, bank, []int{1}, nil)
-		cosines.AssertDims(queries.Shape().Dim(0), bank.Shape().Dim(0))
-		return cosines
-	})
-	if err != nil {
-		return nil, err
-	}
-	size.features = min(size.features, f.len())
-	return &Bank{features: f, backend: b, multiply: multiply, blocks: size}, nil
+	multiply, err := NewExec(b, func(queries, bank *Node) *Node { return DotGeneral(queries, []int{1}, nil, bank, []int{1}, nil) })
+	return &Bank{features: f, backend: b, multiply: multiply, blocks: defaultBlocks}, err
 }
 
 // Len returns the number of features.
@@ -81,10 +68,7 @@ func (bank *Bank) Find(ctx context.Context, queries []float32, k int) (Nearest, 
 			found.Indices, found.Similarities = append(found.Indices, c.index), append(found.Similarities, c.similarity)
 		}
 	})
-	if err != nil {
-		return Nearest{}, err
-	}
-	return found, nil
+	return found, err
 }
 
 // search passes the k nearest features of each query to use, query by query in order. What it passes is overwritten afterwards.
@@ -96,9 +80,9 @@ func (bank *Bank) search(ctx context.Context, queries []float32, k int, use func
 	if err != nil {
 		return fmt.Errorf("queries: %w", err)
 	}
+	rows, columns := min(bank.blocks.queries, asked.len()), min(bank.blocks.features, bank.Len())
 	caught := exceptions.TryCatch[error](func() {
-		rows := min(bank.blocks.queries, asked.len())
-		block, part := bank.block(rows), bank.block(bank.blocks.features)
+		block, part := bank.block(rows), bank.block(columns)
 		defer block.FinalizeAll()
 		defer part.FinalizeAll()
 		best := make([]selection, rows)
@@ -108,36 +92,24 @@ func (bank *Bank) search(ctx context.Context, queries []float32, k int, use func
 			for i := range best {
 				best[i] = selection{k, best[i].candidates[:0], float32(math.Inf(-1))} // In the same memory.
 			}
-			if err = bank.compare(ctx, block, part, best); err != nil {
-				return
+			for begin := 0; begin < bank.Len(); begin += columns {
+				if err = ctx.Err(); err != nil {
+					return
+				}
+				tensors.MustMutableFlatData(part, func(flat []float32) { bank.features.fill(flat, begin) })
+				cosines := bank.multiply.MustCall(block, part)[0]
+				tensors.MustConstFlatData(cosines, func(flat []float32) {
+					inParallel(len(best), func(i int) { best[i].offer(flat[i*columns:][:min(columns, bank.Len()-begin)], begin) })
+				})
+				cosines.MustFinalizeAll()
 			}
+			inParallel(len(best), func(i int) { best[i].sort() })
 			for i := range best {
 				use(first+i, best[i].candidates)
 			}
 		}
 	})
-	if caught != nil {
-		return caught
-	}
-	return err
-}
-
-// compare selects from the whole bank for one block of queries. part is the memory of a block of the bank.
-func (bank *Bank) compare(ctx context.Context, queries, part *tensors.Tensor, best []selection) error {
-	for first := 0; first < bank.Len(); first += bank.blocks.features {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		tensors.MustMutableFlatData(part, func(flat []float32) { bank.features.fill(flat, first) })
-		cosines := bank.multiply.MustCall(queries, part)[0]
-		tensors.MustConstFlatData(cosines, func(flat []float32) {
-			count := min(bank.blocks.features, bank.Len()-first)
-			inParallel(len(best), func(i int) { best[i].offer(flat[i*bank.blocks.features:][:count], first) })
-		})
-		cosines.MustFinalizeAll()
-	}
-	inParallel(len(best), func(i int) { best[i].sort() })
-	return nil
+	return cmp.Or(caught, err)
 }
 
 // block returns memory for rows, [rows, dim], which the engine reads in place where it can.
@@ -166,22 +138,19 @@ func newFeatures(values []float32, dim int) (features, error) {
 	case len(values)/dim > math.MaxInt32:
 		return features{}, fmt.Errorf("%d features are too many", len(values)/dim)
 	}
-	f := features{values: values, dim: dim, scales: make([]float32, len(values)/dim)}
-	var bad atomic.Bool
-	inParallel(f.len(), func(i int) {
-		n := norm(values[i*dim : (i+1)*dim])
-		if n-n != 0 {
-			bad.Store(true)
-		}
-		f.scales[i] = float32(1 / max(n, 1e-12))
-	})
-	if bad.Load() {
-		for i, x := range values {
-			if x-x != 0 {
-				return features{}, fmt.Errorf("image %d: feature %d is %v", i/dim, i%dim, x)
-			}
+	for i, x := range values {
+		if x-x != 0 {
+			return features{}, fmt.Errorf("image %d: feature %d is %v", i/dim, i%dim, x)
 		}
 	}
+	f := features{values: values, dim: dim, scales: make([]float32, len(values)/dim)}
+	inParallel(f.len(), func(i int) {
+		squares := 0.0
+		for _, x := range values[i*dim : (i+1)*dim] {
+			squares += float64(x) * float64(x)
+		}
+		f.scales[i] = float32(1 / max(math.Sqrt(squares), 1e-12))
+	})
 	return f, nil
 }
 
@@ -195,30 +164,6 @@ func (f features) fill(block []float32, first int) {
 			to[j] = x * scale
 		}
 	})
-}
-
-// norm returns the Euclidean norm. It adds in float32, and again in float64 if squares overflow or vanish: Go converts more slowly than it adds.
-func norm(row []float32) float64 {
-	var sums [4]float32 // Independent, so that no addition waits for the one before it.
-	i := 0
-	for ; i+4 <= len(row); i += 4 {
-		x := row[i : i+4 : i+4]
-		sums[0] += x[0] * x[0]
-		sums[1] += x[1] * x[1]
-		sums[2] += x[2] * x[2]
-		sums[3] += x[3] * x[3]
-	}
-	for ; i < len(row); i++ {
-		sums[0] += row[i] * row[i]
-	}
-	squares := float64((sums[0] + sums[1]) + (sums[2] + sums[3]))
-	if !(squares > 1e-25 && squares < 1e35) {
-		squares = 0
-		for _, x := range row {
-			squares += float64(x) * float64(x)
-		}
-	}
-	return math.Sqrt(squares)
 }
 
 // inParallel calls work with 0 to n−1, on all cores.

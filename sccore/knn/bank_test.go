@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/internal/usage"
 )
@@ -90,10 +89,11 @@ func checkBank(t *testing.T, b compute.Backend, rng *rand.Rand, n, asked, k, cla
 		labels[i] = int32(rng.IntN(classes))
 	}
 	want, classesWant := definition(features, queries, 16, k, labels, classes)
-	bank, err := newBank(b, features, 16, size)
+	bank, err := NewBank(b, features, 16)
 	if err != nil {
 		t.Fatal(err)
 	}
+	bank.blocks = size
 	defer bank.Close()
 	for range 2 { // Nothing is left of an earlier search.
 		found, err := bank.Find(t.Context(), queries, k)
@@ -105,7 +105,7 @@ func checkBank(t *testing.T, b compute.Backend, rng *rand.Rand, n, asked, k, cla
 		}
 	}
 	c := Classifier{K: k, Temperature: 0.5}
-	ranked, err := c.Rank(b, tensors.FromFlatDataAndDimensions(features, n, 16), labels, classes, tensors.FromFlatDataAndDimensions(queries, asked, 16), classes)
+	ranked, err := c.Rank(b, Labelled{features, 16, labels, classes}, queries, classes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,13 +156,13 @@ func TestBankOfHugeAndTinyFeatures(t *testing.T) {
 func TestClassifierHoldsNoVotesOfTheWholeBank(t *testing.T) {
 	const n, classes = 40000, 2000
 	rng := rand.New(rand.NewPCG(9, 9))
-	bank, labels := tensors.FromFlatDataAndDimensions(exactRows(rng, n), n, 16), make([]int32, n)
+	bank, labels := exactRows(rng, n), make([]int32, n)
 	for i := range labels {
 		labels[i] = int32(i % classes)
 	}
-	queries, b := tensors.FromFlatDataAndDimensions(exactRows(rng, 64), 64, 16), testbackend.Fastest(t)
+	queries, b := exactRows(rng, 64), testbackend.Fastest(t)
 	peak := usage.PeakMemory(func() {
-		if _, err := (Classifier{K: 20, Temperature: 0.07}).Rank(b, bank, labels, classes, queries, 5); err != nil {
+		if _, err := (Classifier{K: 20, Temperature: 0.07}).Rank(b, Labelled{bank, 16, labels, classes}, queries, 5); err != nil {
 			t.Fatal(err)
 		}
 	})

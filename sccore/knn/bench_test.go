@@ -34,6 +34,8 @@ func BenchmarkClassifier(b *testing.B) {
 			for i := range labels {
 				labels[i] = int32(rng.IntN(classes))
 			}
+			from := Labelled{tensors.MustCopyFlatData[float32](bank), dim, labels, classes}
+			questions := tensors.MustCopyFlatData[float32](asked)
 			engine, classifier := testbackend.Fastest(b), Classifier{K: 200, Temperature: 0.1}
 			multiply := MustNewExec(engine, func(queries, features *Node) *Node {
 				return DotGeneral(queries, []int{1}, nil, features, []int{1}, nil)
@@ -54,7 +56,7 @@ func BenchmarkClassifier(b *testing.B) {
 			for b.Loop() {
 				begun, used := time.Now(), usage.CPU()
 				peak = max(peak, usage.PeakMemory(func() {
-					if _, err := classifier.Rank(engine, bank, labels, classes, asked, 5); err != nil {
+					if _, err := classifier.Rank(engine, from, questions, 5); err != nil {
 						b.Fatal(err)
 					}
 				}))

@@ -10,13 +10,17 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/internal/testvalues"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/metrics"
 )
+
+// labelled are rows with labels.
+func labelled(rows [][]float32, labels []int32, classes int) knn.Labelled {
+	return knn.Labelled{Features: slices.Concat(rows...), Dim: len(rows[0]), Labels: labels, Classes: classes}
+}
 
 // reference is the classifier in float64, one query at a time.
 func reference(c knn.Classifier, bank [][]float32, labels []int32, classes int, queries [][]float32) []int32 {
@@ -72,7 +76,7 @@ func TestClassifierEqualsReferenceToTheLastPrediction(t *testing.T) {
 	queries, truth := testvalues.Clusters(4, 300, 16, classes, 2) // Neither is a multiple of the block.
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		for _, c := range []knn.Classifier{{K: 200, Temperature: 0.1}, {K: 1, Temperature: 0.1}, {K: 20, Temperature: 0.07}, {K: 5000, Temperature: 0.5}} {
-			got, err := c.Rank(b, tensors.FromValue(bank), labels, classes, tensors.FromValue(queries), 1)
+			got, err := c.Rank(b, labelled(bank, labels, classes), slices.Concat(queries...), 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,14 +110,14 @@ func TestClassifierGolden(t *testing.T) {
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		c := knn.Classifier{K: golden.K, Temperature: golden.Temperature}
-		got, err := c.Rank(b, tensors.FromValue(golden.Bank), golden.Labels, 5, tensors.FromValue(golden.Queries), 1)
+		got, err := c.Rank(b, labelled(golden.Bank, golden.Labels, 5), slices.Concat(golden.Queries...), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(slices.Concat(got...), golden.Predictions) {
 			t.Errorf("predictions %v, scikit-learn %v", got, golden.Predictions)
 		}
-		ranked, err := c.Rank(b, tensors.FromValue(golden.Bank), golden.Labels, 5, tensors.FromValue(golden.Queries), 3)
+		ranked, err := c.Rank(b, labelled(golden.Bank, golden.Labels, 5), slices.Concat(golden.Queries...), 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,9 +131,9 @@ func TestClassifierGolden(t *testing.T) {
 
 func TestClassifierTiesAndZeros(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		bank := tensors.FromValue([][]float32{{0, 1}, {1, 0}, {0, 0}})
-		queries := tensors.FromValue([][]float32{{1, 1}, {0, 0}, {-1, 5}})
-		got, err := knn.Classifier{K: 2, Temperature: 0.1}.Rank(b, bank, []int32{2, 1, 0}, 3, queries, 1)
+		bank := [][]float32{{0, 1}, {1, 0}, {0, 0}}
+		queries := []float32{1, 1, 0, 0, -1, 5}
+		got, err := knn.Classifier{K: 2, Temperature: 0.1}.Rank(b, labelled(bank, []int32{2, 1, 0}, 3), queries, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,26 +146,28 @@ func TestClassifierTiesAndZeros(t *testing.T) {
 
 func TestClassifierBadInput(t *testing.T) {
 	b := testbackend.Fastest(t)
-	bank, queries := tensors.FromValue([][]float32{{1, 0}, {0, 1}}), tensors.FromValue([][]float32{{1, 0}})
+	bank, queries := [][]float32{{1, 0}, {0, 1}}, []float32{1, 0}
 	good := knn.Classifier{K: 1, Temperature: 0.1}
 	for want, call := range map[string]func() ([][]int32, error){
 		"k 0": func() ([][]int32, error) {
-			return knn.Classifier{K: 0, Temperature: 0.1}.Rank(b, bank, []int32{0, 1}, 2, queries, 1)
+			return knn.Classifier{K: 0, Temperature: 0.1}.Rank(b, labelled(bank, []int32{0, 1}, 2), queries, 1)
 		},
-		"temperature 0 ": func() ([][]int32, error) { return knn.Classifier{K: 1}.Rank(b, bank, []int32{0, 1}, 2, queries, 1) },
-		"1 labels":       func() ([][]int32, error) { return good.Rank(b, bank, []int32{0}, 2, queries, 1) },
-		"label 7":        func() ([][]int32, error) { return good.Rank(b, bank, []int32{0, 7}, 2, queries, 1) },
+		"temperature 0 ": func() ([][]int32, error) {
+			return knn.Classifier{K: 1}.Rank(b, labelled(bank, []int32{0, 1}, 2), queries, 1)
+		},
+		"1 labels": func() ([][]int32, error) { return good.Rank(b, labelled(bank, []int32{0}, 2), queries, 1) },
+		"label 7":  func() ([][]int32, error) { return good.Rank(b, labelled(bank, []int32{0, 7}, 2), queries, 1) },
 		"no training images": func() ([][]int32, error) {
-			return good.Rank(b, tensors.FromFlatDataAndDimensions([]float32{}, 0, 2), nil, 2, queries, 1)
+			return good.Rank(b, knn.Labelled{Dim: 2, Classes: 2}, queries, 1)
 		},
-		"do not match": func() ([][]int32, error) {
-			return good.Rank(b, bank, []int32{0, 1}, 2, tensors.FromValue([][]float32{{1}}), 1)
+		"and 1 of queries": func() ([][]int32, error) {
+			return good.Rank(b, labelled(bank, []int32{0, 1}, 2), []float32{1}, 1)
 		},
 		"k-NN: bank: image 1: feature 0 is NaN": func() ([][]int32, error) {
-			return good.Rank(b, tensors.FromValue([][]float32{{1, 0}, {float32(math.NaN()), 1}}), []int32{0, 1}, 2, queries, 1)
+			return good.Rank(b, labelled([][]float32{{1, 0}, {float32(math.NaN()), 1}}, []int32{0, 1}, 2), queries, 1)
 		},
 		"k-NN: queries: image 0: feature 1 is +Inf": func() ([][]int32, error) {
-			return good.Rank(b, bank, []int32{0, 1}, 2, tensors.FromValue([][]float32{{1, float32(math.Inf(1))}}), 1)
+			return good.Rank(b, labelled(bank, []int32{0, 1}, 2), []float32{1, float32(math.Inf(1))}, 1)
 		},
 	} {
 		if _, err := call(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -175,8 +181,8 @@ func ExampleClassifier() {
 	if err != nil {
 		panic(err)
 	}
-	bank := tensors.FromValue([][]float32{{1, 0}, {0.9, 0.1}, {0, 1}})
-	ranked, err := knn.Classifier{K: 2, Temperature: 0.1}.Rank(b, bank, []int32{0, 0, 1}, 2, tensors.FromValue([][]float32{{2, 0.5}, {0, 7}}), 1)
+	bank := [][]float32{{1, 0}, {0.9, 0.1}, {0, 1}}
+	ranked, err := knn.Classifier{K: 2, Temperature: 0.1}.Rank(b, labelled(bank, []int32{0, 0, 1}, 2), []float32{2, 0.5, 0, 7}, 1)
 	fmt.Println(ranked, err)
 	// Output: [[0] [1]] <nil>
 }

@@ -7,12 +7,14 @@ package knn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -40,35 +42,32 @@ const DefaultK = 20
 //
 // Find reports to bar how many images are done. The error is ctx's or one line that says what is wrong with the features.
 func Find(ctx context.Context, b compute.Backend, features []float32, dim, k int, bar progress.Bar) (*Neighbours, error) {
-	return find(ctx, b, features, dim, k, bar, defaultBlocks)
-}
-
-func find(ctx context.Context, b compute.Backend, features []float32, dim, k int, bar progress.Bar, size blocks) (*Neighbours, error) {
-	bank, err := newBank(b, features, dim, size)
+	bank, err := NewBank(b, features, dim)
 	if err != nil {
 		return nil, fmt.Errorf("neighbours: %w", err)
 	}
 	defer bank.Close()
+	return bank.neighbours(ctx, k, bar)
+}
+
+// neighbours are the k nearest others of each feature.
+func (bank *Bank) neighbours(ctx context.Context, k int, bar progress.Bar) (*Neighbours, error) {
 	n := bank.Len()
 	if k < 1 || k >= n {
 		return nil, fmt.Errorf("neighbours: k %d of %d images, want 1 to %d", k, n, n-1)
 	}
 	out := &Neighbours{K: k, Indices: make([]int32, 0, n*k)}
-	err = bank.search(ctx, features, k+1, func(image int, nearest []candidate) {
+	return out, bank.search(ctx, bank.features.values, k+1, func(image int, nearest []candidate) {
 		// An image is among its own k+1 nearest, unless k+1 others are equally near.
 		for _, other := range nearest {
 			if int(other.index) != image && len(out.Indices) < (image+1)*k {
 				out.Indices = append(out.Indices, other.index)
 			}
 		}
-		if done := image + 1; done%size.queries == 0 || done == n {
+		if done := image + 1; done%bank.blocks.queries == 0 || done == n {
 			bar.Set(done, "")
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }
 
 // Positive returns a function that draws one of an image's neighbours uniformly at a step, the paper's x'. The draw depends on the seed, the step and
@@ -194,85 +193,69 @@ func (c Classifier) Protocol(of string) string {
 	return fmt.Sprintf("weighted k-NN%s, K %d, temperature %g", of, c.K, c.Temperature)
 }
 
-// Rank returns, for each query, the top classes by votes, most votes first and the lower class among equals; all classes if there are fewer. bank,
-// [N, D], are training features of any norm with labels in [0, classes); queries are [Q, D]; top is at least 1.
-func (c Classifier) Rank(b compute.Backend, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor, top int) (ranked [][]int32, err error) {
-	if err := settings.Check(c); err != nil {
-		return nil, fmt.Errorf("k-NN: %w", err)
-	}
-	if err := CheckLabelled("k-NN", bank, labels, classes, queries, top); err != nil {
-		return nil, err
-	}
-	tensors.MustConstFlatData(bank, func(bank []float32) {
-		tensors.MustConstFlatData(queries, func(queries []float32) { ranked, err = c.vote(b, bank, labels, classes, queries, top) })
-	})
-	return ranked, err
+// Labelled are features with labels, from which a classifier learns.
+type Labelled struct {
+	Features []float32 // [N, Dim], row by row.
+	Dim      int
+	Labels   []int32 // [N], in [0, Classes).
+	Classes  int
 }
 
-// vote ranks the classes for each query.
-func (c Classifier) vote(b compute.Backend, values []float32, labels []int32, classes int, queries []float32, top int) (ranked [][]int32, err error) {
-	bank, err := newBank(b, values, len(values)/len(labels), defaultBlocks)
-	if err != nil {
-		return nil, fmt.Errorf("k-NN: %w", err)
+// Check returns an error that says what is wrong with the sizes and labels, with queries, [Q, Dim], or with the number of classes that are asked for.
+func (l Labelled) Check(queries []float32, top int) error {
+	switch {
+	case l.Dim < 1 || len(l.Features) != len(l.Labels)*l.Dim || len(queries)%l.Dim != 0:
+		return fmt.Errorf("%d labels for %d numbers in rows of %d, and %d of queries", len(l.Labels), len(l.Features), l.Dim, len(queries))
+	case len(l.Labels) == 0:
+		return errors.New("no training images")
+	case top < 1:
+		return fmt.Errorf("top %d is below 1", top)
 	}
+	for i, label := range l.Labels {
+		if label < 0 || int(label) >= l.Classes {
+			return fmt.Errorf("label %d of feature %d is not in [0, %d)", label, i, l.Classes)
+		}
+	}
+	return nil
+}
+
+// Rank returns, for each query, the top classes by votes, most votes first and the lower class among equals; all classes if there are fewer. The features are of
+// any norm; queries are [Q, Dim]; top is at least 1.
+func (c Classifier) Rank(b compute.Backend, from Labelled, queries []float32, top int) (ranked [][]int32, err error) {
+	defer try.HandleF(&err, func() { err = fmt.Errorf("k-NN: %w", err) })
+	try.E(settings.Check(c))
+	try.E(from.Check(queries, top))
+	bank := try.E1(NewBank(b, from.Features, from.Dim))
 	defer bank.Close()
-	votes := make([]float64, classes)
-	err = bank.search(context.Background(), queries, min(c.K, bank.Len()), func(_ int, nearest []candidate) {
+	votes := make([]float64, from.Classes)
+	try.E(bank.search(context.Background(), queries, min(c.K, bank.Len()), func(_ int, nearest []candidate) {
 		clear(votes)
 		for _, n := range nearest {
-			votes[labels[n.index]] += math.Exp(float64(n.similarity) / c.Temperature)
+			votes[from.Labels[n.index]] += math.Exp(float64(n.similarity) / c.Temperature)
 		}
 		ranked = append(ranked, highestClasses(votes, top))
-	})
-	if err != nil {
-		return nil, fmt.Errorf("k-NN: %w", err)
-	}
+	}))
 	return ranked, nil
 }
 
 // queryBlock is the number of queries whose classes RankBlocks scores at once.
 const queryBlock = 256
 
-// CheckLabelled returns an error that says what is wrong with the sizes and labels of the inputs of a classifier.
-func CheckLabelled(classifier string, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor, top int) error {
-	switch {
-	case bank.Rank() != 2 || queries.Rank() != 2 || bank.Shape().Dimensions[1] != queries.Shape().Dimensions[1]:
-		return fmt.Errorf("%s: features %s and queries %s do not match", classifier, bank.Shape(), queries.Shape())
-	case len(labels) != bank.Shape().Dimensions[0]:
-		return fmt.Errorf("%s: %d labels for %d features", classifier, len(labels), bank.Shape().Dimensions[0])
-	case len(labels) == 0:
-		return fmt.Errorf("%s: no training images", classifier)
-	case top < 1:
-		return fmt.Errorf("%s: top %d is below 1", classifier, top)
-	}
-	for i, label := range labels {
-		if label < 0 || int(label) >= classes {
-			return fmt.Errorf("%s: label %d of feature %d is not in [0, %d)", classifier, label, i, classes)
-		}
-	}
-	return nil
-}
-
-// RankBlocks passes the queries to score in blocks of 256, the last one padded with zeros, and ranks the classes by the scores that come back, [256,
+// RankBlocks passes queries, [Q, dim], to score in blocks of 256, the last one padded with zeros, and ranks the classes by the scores that come back, [256,
 // classes]. It is an error if the score of a query is not finite.
-func RankBlocks(queries *tensors.Tensor, top int, score func(block *tensors.Tensor) (*tensors.Tensor, error)) (ranked [][]int32, err error) {
-	n, dim := queries.Shape().Dimensions[0], queries.Shape().Dimensions[1]
-	rows := tensors.MustCopyFlatData[float32](queries)
-	for begin := 0; begin < n; begin += queryBlock {
-		count := min(queryBlock, n-begin)
+func RankBlocks(queries []float32, dim, top int, score func(block *tensors.Tensor) (*tensors.Tensor, error)) (ranked [][]int32, err error) {
+	for rows := range slices.Chunk(queries, queryBlock*dim) {
 		block := make([]float32, queryBlock*dim)
-		copy(block, rows[begin*dim:(begin+count)*dim])
+		copy(block, rows)
 		scores, err := score(tensors.FromFlatDataAndDimensions(block, queryBlock, dim))
 		if err != nil {
 			return nil, err
 		}
-		classes := scores.Shape().Dimensions[1]
 		flat := tensors.MustCopyFlatData[float32](scores)
 		scores.FinalizeAll()
-		for i := range count {
-			one := flat[i*classes : (i+1)*classes]
+		for one := range slices.Chunk(flat[:len(flat)/queryBlock*(len(rows)/dim)], len(flat)/queryBlock) {
 			if err := safetensors.CheckFinite(one); err != nil {
-				return nil, fmt.Errorf("scores of query %d: %w", begin+i, err)
+				return nil, fmt.Errorf("scores of query %d: %w", len(ranked), err)
 			}
 			ranked = append(ranked, highestClasses(one, top))
 		}

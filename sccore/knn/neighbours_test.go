@@ -67,7 +67,13 @@ func TestNeighboursAreTheNearest(t *testing.T) {
 		}{"smooth": {smooth, 6, 5}, "smooth, all": {smooth, 6, 52}, "ties": {grid, 2, 7}} {
 			want := nearestReference(c.features, c.dim, c.k)
 			for _, s := range []blocks{{queries: 7, features: 16}, {queries: 64, features: 64}, {queries: 53, features: 12}} {
-				found, err := find(t.Context(), b, c.features, c.dim, c.k, progress.Discard, s)
+				bank, err := NewBank(b, c.features, c.dim)
+				if err != nil {
+					t.Fatal(err)
+				}
+				bank.blocks = s
+				found, err := bank.neighbours(t.Context(), c.k, progress.Discard)
+				bank.Close()
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -153,15 +153,15 @@ func TestLearns(t *testing.T) {
 		if method != MoCo && !(late < early) { // MoCo's queue starts with random keys, which are easy negatives.
 			t.Errorf("%s: mean loss %.4f at first, %.4f at last", method, early, late)
 		}
-		bank, err := trainer.Features(images)
+		bank, dim, err := trainer.Features(images)
 		if err != nil {
 			t.Fatal(err)
 		}
-		queries, err := trainer.Features(test)
+		queries, _, err := trainer.Features(test)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ranked, err := knn.Classifier{K: 20, Temperature: 0.1}.Rank(b, bank, images.Labels, len(images.Classes), queries, 1)
+		ranked, err := knn.Classifier{K: 20, Temperature: 0.1}.Rank(b, knn.Labelled{Features: bank, Dim: dim, Labels: images.Labels, Classes: len(images.Classes)}, queries, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +169,7 @@ func TestLearns(t *testing.T) {
 		if accuracy < 15 {
 			t.Errorf("%s: k-NN accuracy %.1f %%, chance is 10 ± 1.9", method, accuracy)
 		}
-		spread, err := metrics.MeasureSpread(bank)
+		spread, err := metrics.MeasureSpread(bank, dim)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -136,13 +136,9 @@ func (t *Trainer) EpochLoss() float64 {
 	return t.lossSum / float64((t.Done()-1)%t.StepsPerEpoch()+1)
 }
 
-// Features returns the backbone's features of images, one row each, not normalised.
-func (t *Trainer) Features(images *datasets.Images) (*tensors.Tensor, error) {
-	rows, dim, err := featuresOf(t.features, images, 1, func(_ int, pixels *tensors.Tensor) []any { return []any{pixels} })
-	if err != nil {
-		return nil, err
-	}
-	return tensors.FromFlatDataAndDimensions(rows, images.Len(), dim), nil
+// Features returns the backbone's features of images, one row of dim numbers each, not normalised.
+func (t *Trainer) Features(images *datasets.Images) (rows []float32, dim int, err error) {
+	return featuresOf(t.features, images, 1, func(_ int, pixels *tensors.Tensor) []any { return []any{pixels} })
 }
 
 // SaveOnline writes the online encoder and its heads to path, without optimizer state. Tensors are named by the variables' paths below the online

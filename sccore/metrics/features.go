@@ -23,19 +23,18 @@ type Spread struct {
 	Rank float64 `json:"rank"`
 }
 
-// MeasureSpread returns the spread of features, [N, D] with N ≥ 2, computed in float64 on the host.
-func MeasureSpread(features *tensors.Tensor) (Spread, error) {
-	if features.Rank() != 2 || features.Shape().Dimensions[0] < 2 {
-		return Spread{}, fmt.Errorf("spread: features %s, want at least two vectors", features.Shape())
+// MeasureSpread returns the spread of features, [N, dim] row by row with N ≥ 2, computed in float64 on the host.
+func MeasureSpread(features []float32, dim int) (Spread, error) {
+	n := len(features) / max(dim, 1)
+	if n < 2 {
+		return Spread{}, fmt.Errorf("spread: %d numbers, want at least two vectors of %d", len(features), dim)
 	}
-	n, dim := features.Shape().Dimensions[0], features.Shape().Dimensions[1]
-	flat := tensors.MustCopyFlatData[float32](features)
 	unit := mat.NewDense(n, dim, nil)
 	for i := range n {
 		row := unit.RawRowView(i)
 		norm := 0.0
 		for j := range row {
-			row[j] = float64(flat[i*dim+j])
+			row[j] = float64(features[i*dim+j])
 			norm = math.Hypot(norm, row[j])
 		}
 		if math.IsNaN(norm) || math.IsInf(norm, 0) {

@@ -4,26 +4,26 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore/metrics"
 )
 
 func TestMeasureSpread(t *testing.T) {
+	const dim = 8
 	rng := rand.New(rand.NewPCG(1, 1))
 	spread := func(row func() []float32) metrics.Spread {
 		var rows [][]float32
 		for range 4000 {
 			rows = append(rows, row())
 		}
-		c, err := metrics.MeasureSpread(tensors.FromValue(rows))
+		c, err := metrics.MeasureSpread(slices.Concat(rows...), dim)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c
 	}
-	const dim = 8
 	sphere := spread(func() []float32 {
 		row := make([]float32, dim)
 		for j := range row {
@@ -45,16 +45,16 @@ func TestMeasureSpread(t *testing.T) {
 	if math.Abs(plane.Rank-2) > 0.01 {
 		t.Errorf("on a circle: rank %g, want 2", plane.Rank)
 	}
-	if _, err := metrics.MeasureSpread(tensors.FromValue([][]float32{{1, 2}})); err == nil {
+	if _, err := metrics.MeasureSpread([]float32{1, 2}, 2); err == nil {
 		t.Error("one vector gives no error")
 	}
-	if _, err := metrics.MeasureSpread(tensors.FromValue([][]float32{{float32(math.NaN()), 2}, {1, 1}})); err == nil {
+	if _, err := metrics.MeasureSpread([]float32{float32(math.NaN()), 2, 1, 1}, 2); err == nil {
 		t.Error("NaN features give no error")
 	}
 }
 
 func ExampleMeasureSpread() {
-	c, err := metrics.MeasureSpread(tensors.FromValue([][]float32{{1, 0}, {0, 1}, {-1, 0}, {0, -1}}))
+	c, err := metrics.MeasureSpread([]float32{1, 0, 0, 1, -1, 0, 0, -1}, 2)
 	fmt.Printf("std %.3f, rank %.1f, %v\n", c.Std, c.Rank, err)
 	// Output: std 1.000, rank 2.0, <nil>
 }

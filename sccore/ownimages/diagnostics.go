@@ -143,7 +143,7 @@ func (r *run) measure(ctx context.Context) (_ *Diagnostics, err error) {
 	}
 	patches := try.E1(r.patches(ctx))
 	dim := r.trainer.Frozen.ViT.Dim
-	spread := try.E1(metrics.MeasureSpread(tensors.FromFlatDataAndDimensions(patches, len(patches)/dim, dim)))
+	spread := try.E1(metrics.MeasureSpread(patches, dim))
 	similarity := try.E1(metrics.MeasureSimilarity(patches, r.initial, dim))
 	d := &Diagnostics{Rank: spread.Rank, Std: spread.Std, Similarity: similarity.CKA, Cosine: similarity.Cosine, Kept: similarity.Kept}
 	if im := r.images; im.classes != nil {

@@ -3,7 +3,6 @@ package selfdistillation_test
 import (
 	"testing"
 
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -52,19 +51,18 @@ func TestLearnsFromScratch(t *testing.T) {
 			defer frozen.Close()
 			evaluate := func() (accuracy, rank float64) {
 				t.Helper()
-				var features [2]*tensors.Tensor
+				var features [2]evaluation.Encoded
 				for i, set := range sets {
-					encoded, err := evaluation.Encode(t.Context(), frozen, datasets.Source(set.Images), size, set.Len(), false)
-					if err != nil {
+					if features[i], err = evaluation.Encode(t.Context(), frozen, datasets.Source(set.Images), size, set.Len(), false); err != nil {
 						t.Fatal(err)
 					}
-					features[i] = tensors.FromFlatDataAndDimensions(encoded.Class, set.Len(), encoded.Dim)
 				}
-				ranked, err := knn.Classifier{K: 10, Temperature: 0.07}.Rank(b, features[0], sets[0].Labels, len(sets[0].Classes), features[1], 1)
+				from := knn.Labelled{Features: features[0].Class, Dim: features[0].Dim, Labels: sets[0].Labels, Classes: len(sets[0].Classes)}
+				ranked, err := knn.Classifier{K: 10, Temperature: 0.07}.Rank(b, from, features[1].Class, 1)
 				if err != nil {
 					t.Fatal(err)
 				}
-				spread, err := metrics.MeasureSpread(features[1])
+				spread, err := metrics.MeasureSpread(features[1].Class, features[1].Dim)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/methods"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/recipe/augmentation"
@@ -197,12 +198,11 @@ func (w worker) Run(r *run) (err error) {
 // evaluate measures frozen features: k-NN accuracy on the test images, or on those held out, and the standard deviation and effective rank of training features.
 func (w worker) evaluate(r *run, d augmentation.Data) (_ map[string]float64, err error) {
 	defer try.Handle(&err)
-	bank := try.E1(w.Features(d.Train))
-	defer bank.FinalizeAll()
-	queries := try.E1(w.Features(d.Test))
-	defer queries.FinalizeAll()
-	ranked := try.E1(r.Cell.Config.KNN.Rank(r.Backend(), bank, d.Train.Labels, len(d.Train.Classes), queries, 1))
-	spread, err := metrics.MeasureSpread(bank)
+	features, dim := try.E2(w.Features(d.Train))
+	queries, _ := try.E2(w.Features(d.Test))
+	from := knn.Labelled{Features: features, Dim: dim, Labels: d.Train.Labels, Classes: len(d.Train.Classes)}
+	ranked := try.E1(r.Cell.Config.KNN.Rank(r.Backend(), from, queries, 1))
+	spread, err := metrics.MeasureSpread(features, dim)
 	return map[string]float64{
 		"accuracy": metrics.TopKAccuracy(ranked, d.Test.Labels, 1), "feature_std": spread.Std, "effective_rank": spread.Rank,
 	}, err

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,7 +127,7 @@ func (c featureCall) run(ctx context.Context, inputs []string, file string) {
 	store := try.E1(evaluation.OpenFeatureStore(c.out+".partial", map[string]any{
 		"weights": try.E1(digestOf(file)), "transformer": fmt.Sprintf("%+v", c.vit.ViT), "prefix": c.vit.Prefix, "ignore": c.vit.Ignore, "images": images.identity,
 		"preprocessing": described, "outputs": c.outputs, "tensors": c.names(), "batch": c.batch, "engine": backend.Name(),
-	}, c.names()...))
+	}))
 	defer store.Close()
 	if store.Renewed {
 		fmt.Fprintf(os.Stderr, "%s.partial is of other settings or images, and is begun anew\n", c.out)
@@ -209,7 +210,7 @@ func (c featureCall) extract(ctx context.Context, frozen *evaluation.FeatureExtr
 	var batch []evaluation.Image
 	b := evaluation.StoredBatch{Done: first}
 	flush := func() {
-		values := make([][]byte, len(store.Tensors))
+		values := make([][]byte, len(c.names()))
 		for _, blocks := range try.E1(frozen.ExtractAll(batch, c.outputs)) {
 			for i, one := range c.values(blocks) {
 				values[i] = try.E1(binary.Append(values[i], binary.LittleEndian, one))
@@ -248,25 +249,29 @@ func (c featureCall) extract(ctx context.Context, frozen *evaluation.FeatureExtr
 func (c featureCall) write(store *evaluation.FeatureStore, rows []string, preprocessing string) {
 	named, dim := map[string]safetensors.RawTensor{}, c.vit.ViT.Dim
 	for i, name := range c.names() {
-		tensor := safetensors.RawTensor{Shape: []int{len(rows), dim}, File: store.Tensors[i]}
-		switch {
-		case strings.HasSuffix(name, "class"):
-			named[name] = tensor
-		case c.vit.preprocessing.CropMode != datasets.WholeImage:
-			first, _ := lo.Find(store.Batches, func(b evaluation.StoredBatch) bool { return len(b.Images) > 0 })
-			tensor.Shape = []int{len(rows), first.Grid[0], first.Grid[1], dim}
-			named[name] = tensor
-		default:
+		if !strings.HasSuffix(name, "class") && c.vit.preprocessing.CropMode == datasets.WholeImage {
 			row := 0
-			for _, b := range store.Batches {
-				tensor.Shape = []int{b.Grid[0], b.Grid[1], dim}
-				for range b.Images {
-					named[fmt.Sprintf("%s.%d", name, row)] = tensor
-					tensor.Offset += int64(4 * b.Grid[0] * b.Grid[1] * dim)
+			for n, b := range store.Batches {
+				for place := range b.Images {
+					named[fmt.Sprintf("%s.%d", name, row)] = safetensors.RawTensor{
+						Shape: []int{b.Grid[0], b.Grid[1], dim}, Write: func(w io.Writer) error { return store.Copy(w, n, i, place) },
+					}
 					row++
 				}
 			}
+			continue
 		}
+		shape := []int{len(rows), dim}
+		if !strings.HasSuffix(name, "class") {
+			first, _ := lo.Find(store.Batches, func(b evaluation.StoredBatch) bool { return len(b.Images) > 0 })
+			shape = []int{len(rows), first.Grid[0], first.Grid[1], dim}
+		}
+		named[name] = safetensors.RawTensor{Shape: shape, Write: func(w io.Writer) (err error) {
+			for n := 0; n < len(store.Batches) && err == nil; n++ {
+				err = store.Copy(w, n, i, -1)
+			}
+			return err
+		}}
 	}
 	if base, isNPY := strings.CutSuffix(c.out, ".npy"); isNPY {
 		try.E(safetensors.WriteNPY(c.out, named[c.names()[0]]))

@@ -147,14 +147,13 @@ func TestFeaturesGoOnAfterAKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	partial, journal := filepath.Join(m.Checkout, "killed.safetensors.partial"), ""
+	partial, batches := filepath.Join(m.Checkout, "killed.safetensors.partial"), []string{}
 	killed := onGo(semcon(t, m, call("killed.safetensors")...))
 	if err := killed.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); strings.Count(journal, "\n") < 3 && time.Now().Before(end); time.Sleep(time.Millisecond) {
-		content, _ := os.ReadFile(filepath.Join(partial, "journal.jsonl"))
-		journal = string(content)
+	for end := time.Now().Add(time.Minute); len(batches) < 3 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		batches, _ = filepath.Glob(filepath.Join(partial, "*.batch"))
 	}
 	if err := killed.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -163,17 +162,11 @@ func TestFeaturesGoOnAfterAKill(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(m.Checkout, "killed.safetensors")); err == nil {
 		t.Skip("it was done before it was killed: the machine is very busy")
 	}
-	// What a kill can leave behind: half a line, and values of a batch that is not in the journal.
-	for name, rubbish := range map[string]string{"journal.jsonl": `{"done": 99, "im`, "class": "half a batch", "patches": "12345"} {
-		file, err := os.OpenFile(filepath.Join(partial, name), os.O_APPEND|os.O_WRONLY, 0o644)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := file.WriteString(rubbish); err != nil {
-			t.Fatal(err)
-		}
-		file.Close()
+	// What a broken disk can leave behind: half a batch, and rubbish behind another.
+	if err := os.Truncate(batches[2], 1000); err != nil {
+		t.Fatal(err)
 	}
+	m.Write(t, "killed.safetensors.partial/000000003.batch", "half a batch")
 	stdout, stderr, status := outcome(t, onGo(semcon(t, m, call("killed.safetensors")...)))
 	if status != 0 || !strings.Contains(stdout, ": 39 images") || !strings.Contains(stderr, "skipped photos/07.png: ") || strings.Contains(stderr, "anew") {
 		t.Errorf("exit status %d, said %q and %q", status, stdout, stderr)
@@ -191,7 +184,7 @@ func TestFeaturesBeginAnewOrRefuse(t *testing.T) {
 	m := newMachine(t)
 	photos(t, m)
 	m.Write(t, "f.npy.partial/settings.json", "{}")
-	m.Write(t, "f.npy.partial/journal.jsonl", `{"done":3,"images":["a","b","c"],"sizes":[0]}`+"\n")
+	m.Write(t, "f.npy.partial/000000000.batch", "00000000\n"+`{"done":3,"images":["a","b","c"],"sizes":[0]}`+"\n")
 	stdout, stderr, status := outcome(t, onGo(semcon(t, m, "features", "photos", "--weights", "tiny.safetensors", "--size", "32", "--out", "f.npy")))
 	if status != 0 || !strings.Contains(stdout, "3 images") || !strings.Contains(stderr, "f.npy.partial is of other settings or images, and is begun anew") {
 		t.Errorf("exit status %d, said %q and %q", status, stdout, stderr)

@@ -1,7 +1,9 @@
 package evaluation_test
 
 import (
+	"bytes"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,28 +31,31 @@ func TestAFeatureStoreTrustsNothing(t *testing.T) {
 		done   int
 	}{
 		"nothing":            {func(*testing.T, string) {}, 9},
-		"a byte of features": {change("a", "second", "sEcond"), 3},
-		"the first features": {change("b", "1", "7"), 0},
-		"a number of images": {change("journal.jsonl", `"done":6`, `"done":7`), 3},
-		"a name":             {change("journal.jsonl", "x3.png", "y3.png"), 0},
-		"a cut-off file":     {func(t *testing.T, dir string) { os.Truncate(filepath.Join(dir, "a"), 14) }, 6},
+		"a byte of features": {change("000000001.batch", "second", "sEcond"), 3},
+		"the first features": {change("000000000.batch", "1", "7"), 0},
+		"a number of images": {change("000000001.batch", `"done":6`, `"done":7`), 3},
+		"a name":             {change("000000000.batch", "x3.png", "y3.png"), 0},
+		"a cut-off file":     {func(t *testing.T, dir string) { os.Truncate(filepath.Join(dir, "000000002.batch"), 14) }, 6},
+		"another's place": {func(t *testing.T, dir string) {
+			os.Rename(filepath.Join(dir, "000000002.batch"), filepath.Join(dir, "000000001.batch"))
+		}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "f.partial")
-			s, err := evaluation.OpenFeatureStore(dir, "settings", "a", "b")
+			s, err := evaluation.OpenFeatureStore(dir, "settings")
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i, values := range []string{"first", "second", "third"} {
 				done := 3 * (i + 1)
-				b := evaluation.StoredBatch{Done: done, Images: []string{fmt.Sprintf("x%d.png", done)}, Skipped: []string{"Latin-1 \xfc\xe4"}}
+				b := evaluation.StoredBatch{Done: done, Images: []string{fmt.Sprintf("x%d.png", done), "z.png"}, Skipped: []string{"Latin-1 \xfc\xe4"}}
 				if err := s.Add(b, []byte(values), []byte{byte('1' + i)}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			s.Close()
 			test.damage(t, dir)
-			s, err = evaluation.OpenFeatureStore(dir, "settings", "a", "b")
+			s, err = evaluation.OpenFeatureStore(dir, "settings")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,31 +67,31 @@ func TestAFeatureStoreTrustsNothing(t *testing.T) {
 	}
 }
 
-// FuzzFeatureJournal reads any journal: batches whose lines and values are whole, and no others.
-func FuzzFeatureJournal(f *testing.F) {
-	f.Add([]byte(`{"done":3,"images":["x.png"],"grid":[0,0],"sizes":[5],"sums":[1],"line":2}`+"\n"), []byte("first"))
-	f.Add([]byte(`{"sizes":[-9],"sums":[0]}`+"\n"), []byte{})
-	f.Fuzz(func(t *testing.T, journal, values []byte) {
+// FuzzStoredBatch reads any batch: one that is whole, and no other.
+func FuzzStoredBatch(f *testing.F) {
+	f.Add([]byte(`{"done":1,"images":["x.png"],"grid":[0,0],"sizes":[5]}` + "\nfirst"))
+	f.Add([]byte(`{"sizes":[-9]}` + "\n"))
+	f.Add([]byte(`{"done":1,"images":["x.png"],"sizes":[9,-4]}` + "\nfirst"))
+	f.Fuzz(func(t *testing.T, content []byte) {
 		dir := t.TempDir()
-		for name, content := range map[string][]byte{"settings.json": []byte(`"settings"`), "journal.jsonl": journal, "a": values} {
-			if err := os.WriteFile(filepath.Join(dir, name), content, 0o666); err != nil {
+		sum := fmt.Sprintf("%08x\n", crc32.ChecksumIEEE(content))
+		for name, content := range map[string]string{"settings.json": `"settings"`, "000000000.batch": sum + string(content)} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
 				t.Fatal(err)
 			}
 		}
-		s, err := evaluation.OpenFeatureStore(dir, "settings", "a")
+		s, err := evaluation.OpenFeatureStore(dir, "settings")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		size := int64(0)
-		for _, b := range s.Batches {
-			if b.Sizes[0] < size {
-				t.Errorf("a size of %d bytes follows %d", b.Sizes[0], size)
+		for n, b := range s.Batches {
+			for i, size := range b.Sizes {
+				var values bytes.Buffer
+				if err := s.Copy(&values, n, i, -1); err != nil || values.Len() != size {
+					t.Errorf("%d bytes of %d, %v", values.Len(), size, err)
+				}
 			}
-			size = b.Sizes[0]
-		}
-		if info, err := s.Tensors[0].Stat(); err != nil || info.Size() != size {
-			t.Errorf("%d bytes, of batches %d, %v", info.Size(), size, err)
 		}
 	})
 }

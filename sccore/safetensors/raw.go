@@ -8,18 +8,21 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 )
 
-// RawTensor is a tensor of float32 values that lie in a file, little-endian and row-major, from Offset on. It is written without being held in memory.
+// RawTensor is a tensor of float32 values that is written without being held in memory.
 type RawTensor struct {
-	Shape  []int
-	File   io.ReaderAt
-	Offset int64
+	Shape []int
+	Write func(w io.Writer) error // Writes the values, little-endian and row-major, the same ones in each call.
 }
 
-// WriteRaw is [Write] for tensors in files.
+// WriteRaw is [Write] for such tensors.
 func WriteRaw(path string, named map[string]RawTensor, metadata map[string]string) error {
 	contents := make(map[string]payload, len(named))
 	for name, tensor := range named {
-		contents[name] = payload{"F32", tensor.Shape, tensor.size(), tensor.write}
+		size := int64(4)
+		for _, dim := range tensor.Shape {
+			size *= int64(dim)
+		}
+		contents[name] = payload{"F32", tensor.Shape, size, tensor.Write}
 	}
 	return write(path, contents, metadata)
 }
@@ -39,23 +42,6 @@ func WriteNPY(path string, values RawTensor) error {
 		if _, err := io.WriteString(w, header); err != nil {
 			return err
 		}
-		return values.write(w)
+		return values.Write(w)
 	})
-}
-
-// size is in bytes.
-func (t RawTensor) size() int64 {
-	size := int64(4)
-	for _, dim := range t.Shape {
-		size *= int64(dim)
-	}
-	return size
-}
-
-func (t RawTensor) write(w io.Writer) error {
-	n, err := io.Copy(w, io.NewSectionReader(t.File, t.Offset, t.size()))
-	if err == nil && n != t.size() {
-		err = fmt.Errorf("%d bytes of a tensor of %d: %w", n, t.size(), io.ErrUnexpectedEOF)
-	}
-	return err
 }

@@ -101,10 +101,8 @@ func (s Spread) Protocol() string {
 
 // Measure measures the standard deviation and the effective rank of the features of the training images.
 func (s Spread) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
-	encoded, err := Encode(ctx, e.FeatureExtractor, d.Objects[0], s.Size, s.Images, true)
-	if err != nil {
-		return r, err
-	}
+	defer try.Handle(&err)
+	encoded := try.E1(Encode(ctx, e.FeatureExtractor, d.Objects[0], s.Size, s.Images, true))
 	spread, err := metrics.MeasureSpread(encoded.Patches, encoded.Dim)
 	r.Numbers = []Number{{Name: "std", Metric: "spread of patch features", Value: spread.Std}, {Name: "rank", Metric: "effective rank of patch features", Value: spread.Rank}}
 	return r, err
@@ -266,6 +264,7 @@ func (m MainTable) Open(s Source) (d Data, err error) {
 
 // Measure measures the table's columns that the data allow, in percent, as details of one number.
 func (m MainTable) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
+	defer try.Handle(&err)
 	if m.Preprocessing != (datasets.Preprocessing{}) {
 		e.Preprocessing = m.Preprocessing
 	}
@@ -275,9 +274,7 @@ func (m MainTable) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 		if m.Authors.Epochs > 0 {
 			ranks["authors_linear_cls"] = func(knn.Labelled, []float32) ([][]int32, error) { return m.Authors.Rank(ctx, e, d, m.Size, 5) }
 		}
-		if number.Details, err = accuracies(ctx, e, d, m.Size, ranks); err != nil {
-			return r, err
-		}
+		number.Details = try.E1(accuracies(ctx, e, d, m.Size, ranks))
 		number.Value = number.Details["knn_Acc@1"]
 	}
 	var segmentation metrics.Segmentation

@@ -141,8 +141,7 @@ func (a AnnotatedPatches) standardization() (mean, deviation []float32) {
 		square[i%a.Dim] += centred * centred
 	}
 	for d := range a.Dim {
-		mean = append(mean, float32(sum[d]/count))
-		deviation = append(deviation, float32(math.Sqrt(square[d]/count+1e-12)))
+		mean, deviation = append(mean, float32(sum[d]/count)), append(deviation, float32(math.Sqrt(square[d]/count+1e-12)))
 	}
 	return mean, deviation
 }
@@ -154,11 +153,9 @@ func RandomViT(name string, seed int) (v encoder.ViT, store *model.Store, err er
 	host := try.E1(backend.OpenConfig(backend.Go))
 	defer host.Finalize()
 	store = model.NewStore()
-	try.E(caught(func() error {
-		tokens, err := model.NewExec(host, store, func(scope *model.Scope, images *Node) *Node { return v.Tokens(scope, images).Class })
-		if err != nil {
-			return err
-		}
+	try.E(caught(func() (err error) {
+		defer try.Handle(&err)
+		tokens := try.E1(model.NewExec(host, store, func(scope *model.Scope, images *Node) *Node { return v.Tokens(scope, images).Class }))
 		defer tokens.Finalize()
 		_, err = tokens.Compile(shapes.Make(dtypes.Float32, 1, v.PatchSize, v.PatchSize, 3)) // Compiling creates the variables.
 		return err
@@ -187,12 +184,11 @@ const patchProbeBlock = 16
 // prediction; ignored pixels do not count. In testing, logits are resized bilinearly to the annotation's size (align_corners=false), and every pixel
 // counts. Features stay on the host except for the current batch.
 func (p PatchProbe) Evaluate(b compute.Backend, train, test AnnotatedPatches, classes int, seed uint64) (metrics.Segmentation, error) {
-	predicted, err := p.predict(b, train, test, classes, seed)
-	if err != nil {
-		return metrics.Segmentation{}, err
-	}
 	confusion := metrics.NewConfusion(classes)
-	err = confusion.Add(test.Truth, predicted)
+	predicted, err := p.predict(b, train, test, classes, seed)
+	if err == nil {
+		err = confusion.Add(test.Truth, predicted)
+	}
 	return confusion.Segmentation(), err
 }
 
@@ -205,7 +201,7 @@ func (p PatchProbe) predict(b compute.Backend, train, test AnnotatedPatches, cla
 	}
 	store := model.NewStore()
 	defer store.Finalize()
-	err = caught(func() (err error) {
+	return predicted, caught(func() (err error) {
 		defer try.Handle(&err)
 		mean, deviation := train.standardization()
 		for name, values := range map[string][]float32{"mean": mean, "deviation": deviation} {
@@ -216,7 +212,6 @@ func (p PatchProbe) predict(b compute.Backend, train, test AnnotatedPatches, cla
 		predicted, err = p.test(b, store, test, classes)
 		return err
 	})
-	return predicted, err
 }
 
 // standardised shifts and scales patches, [rows, dim], by the training set's mean and standard deviation.
@@ -287,13 +282,11 @@ func (p PatchProbe) Measure(ctx context.Context, e *Encoder, d Data) (r Result, 
 }
 
 // segment segments scenes, of which background is a class.
-func (p PatchProbe) segment(ctx context.Context, e *Encoder, d Data) (metrics.Segmentation, error) {
+func (p PatchProbe) segment(ctx context.Context, e *Encoder, d Data) (_ metrics.Segmentation, err error) {
+	defer try.Handle(&err)
 	var sets [2]AnnotatedPatches
 	for i, s := range d.Scenes {
-		f, err := Encode(ctx, e.FeatureExtractor, s.Images, s.Height, s.Len(), true)
-		if err != nil {
-			return metrics.Segmentation{}, err
-		}
+		f := try.E1(Encode(ctx, e.FeatureExtractor, s.Images, s.Height, s.Len(), true))
 		sets[i] = AnnotatedPatches{Rows: f.Rows, Columns: f.Columns, Dim: f.Dim, Patches: f.Patches, Height: s.Height, Width: s.Width, Truth: s.ClassMask}
 	}
 	return p.Evaluate(e.backend, sets[0], sets[1], 1+len(d.Scenes[0].Classes), e.Seed)

@@ -10,8 +10,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -165,12 +167,8 @@ func ByName(name string) (Named, error) {
 }
 
 // Names returns the names of the evaluations, sorted.
-func Names() (names []string) {
-	for _, n := range List {
-		names = append(names, n.Name)
-	}
-	slices.Sort(names)
-	return names
+func Names() []string {
+	return slices.Sorted(slices.Values(lo.Map(List, func(n Named, _ int) string { return n.Name })))
 }
 
 // Synthetic is the dataset that is drawn.
@@ -221,14 +219,17 @@ type BadSetting struct {
 // Error returns the text of Err.
 func (b BadSetting) Error() string { return b.Err.Error() }
 
+// spread are so many of a list, evenly spread; 0 takes all.
+func spread[T any](all []T, most int) []T {
+	return lo.Map(datasets.Spread(len(all), most), func(place, _ int) T { return all[place] })
+}
+
 // Segmentation opens splits of a dataset with a class for every pixel.
 func (s Source) Segmentation(splits ...datasets.Split) (d Data, err error) {
+	defer try.Handle(&err)
 	var identities []string
 	for _, split := range splits {
-		set, err := s.split(split)
-		if err != nil {
-			return d, err
-		}
+		set := try.E1(s.split(split))
 		if d.Name, identities = set.Name, append(identities, set.Identity); split == datasets.Train {
 			d.Train = set
 		} else {
@@ -257,18 +258,12 @@ func (testImages) Open(s Source) (Data, error) { return s.Segmentation(datasets.
 // Open opens labelled images.
 func (labelled) Open(s Source) (Data, error) { return s.Labelled() }
 
-func (s Source) split(split datasets.Split) (*datasets.Segmentation, error) {
+func (s Source) split(split datasets.Split) (_ *datasets.Segmentation, err error) {
+	defer try.Handle(&err)
 	if s.Dataset == Synthetic {
-		set := 12
-		if split == datasets.Test {
-			set = 14
-		}
-		return synthetic.Run(s.Seed).Scenes(s.Images, s.Size, set).Segmentation(), nil
+		return synthetic.Run(s.Seed).Scenes(s.Images, s.Size, lo.Ternary(split == datasets.Test, 14, 12)).Segmentation(), nil
 	}
-	set, err := datasets.OpenSegmentation(s.Dataset, s.Dir, split)
-	if err != nil {
-		return nil, err
-	}
+	set := try.E1(datasets.OpenSegmentation(s.Dataset, s.Dir, split))
 	if s.Classes != "" {
 		if set, err = set.Only(strings.Split(s.Classes, ",")...); err != nil {
 			return nil, BadSetting{"classes", err}
@@ -293,17 +288,15 @@ func (e *Encoder) fits(sizes ...int) error {
 // Share returns a share of the images of each split; cut says into how many a split of n images is cut. parts is the largest number of shares.
 func (d Data) Share(share int, cut func(n int) int) (own Data, parts int) {
 	parts = 1
-	cutting := func(n int) int {
-		of := cut(n)
-		parts = max(parts, of)
-		return of
-	}
 	for i, set := range []**datasets.Segmentation{&d.Train, &d.Test} {
 		if *set != nil {
-			*set = (*set).Share(share, cutting((*set).Len()))
+			of := cut((*set).Len())
+			*set, parts = (*set).Share(share, of), max(parts, of)
 		}
-		if d.Objects[i] != nil {
-			d.pickObjects(i, datasets.Share(d.Objects[i].Len(), share, cutting(d.Objects[i].Len())))
+		if objects := d.Objects[i]; objects != nil {
+			of := cut(objects.Len())
+			parts = max(parts, of)
+			d.pickObjects(i, datasets.Share(objects.Len(), share, of))
 		}
 	}
 	return d, parts
@@ -328,14 +321,9 @@ func (d Data) Sample(most int) Data {
 
 // pickObjects takes those photographs of a split that are at some places.
 func (d *Data) pickObjects(split int, places []int) {
-	photographs, ok := d.Objects[split].(LabelledPictures)
-	if !ok {
-		return
+	if photographs, ok := d.Objects[split].(LabelledPictures); ok {
+		labels := d.Labels[split]
+		d.Labels[split] = lo.Map(places, func(place, _ int) int32 { return labels[place] })
+		d.Objects[split] = LabelledPictures{photographs.Pick(places)}
 	}
-	var labels []int32
-	for _, place := range places {
-		labels = append(labels, d.Labels[split][place])
-	}
-	photographs.ImageFolder = photographs.Pick(places)
-	d.Objects[split], d.Labels[split] = photographs, labels
 }

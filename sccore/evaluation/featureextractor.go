@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/layers"
@@ -51,12 +53,9 @@ type Features struct {
 }
 
 // checkFinite returns an error that names the first value that is NaN or infinite.
-func (f Features) checkFinite() error {
-	if err := safetensors.CheckFinite(f.Class); err != nil {
-		return fmt.Errorf("its [CLS] feature is not finite: %w", err)
-	}
-	if err := safetensors.CheckFinite(f.Patches); err != nil {
-		return fmt.Errorf("its patch features are not finite: %w", err)
+func checkFinite(values []float32, what string) error {
+	if err := safetensors.CheckFinite(values); err != nil {
+		return fmt.Errorf("its %s not finite: %w", what, err)
 	}
 	return nil
 }
@@ -81,11 +80,8 @@ type FeatureExtractor struct {
 // images at a time. The error names a weight that is missing or has another shape. The store remains the caller's: the extractor uses the weights it
 // holds when it runs.
 func NewFeatureExtractor(b compute.Backend, v encoder.ViT, store *model.Store, scope string, batch int) (*FeatureExtractor, error) {
-	if err := settings.Check(v); err != nil {
-		return nil, err
-	}
-	if batch < 1 {
-		return nil, fmt.Errorf("feature extractor %s: batch of %d images", v.Name, batch)
+	if err := settings.Check(v); err != nil || batch < 1 {
+		return nil, cmp.Or(err, fmt.Errorf("feature extractor %s: batch of %d images", v.Name, batch))
 	}
 	for _, weight := range v.Weights() {
 		path := model.JoinPath(scope, weight.Path)
@@ -128,7 +124,8 @@ func (f *FeatureExtractor) Extract(images iter.Seq2[Image, error], outputs Outpu
 			all, err := f.run(pending, outputs)
 			for i, image := range all {
 				for _, features := range image {
-					if bad := features.checkFinite(); bad != nil && err == nil {
+					bad := cmp.Or(checkFinite(features.Class, "[CLS] feature is"), checkFinite(features.Patches, "patch features are"))
+					if bad != nil && err == nil {
 						err = fmt.Errorf("image %s: %w", cmp.Or(pending[i].Name, strconv.Itoa(done+i)), bad)
 					}
 				}
@@ -146,10 +143,11 @@ func (f *FeatureExtractor) Extract(images iter.Seq2[Image, error], outputs Outpu
 			return true
 		}
 		for im, err := range images {
-			if err == nil && (im.Height < 1 || im.Width < 1 || im.Height%f.ViT.PatchSize != 0 || im.Width%f.ViT.PatchSize != 0) {
+			switch {
+			case err != nil:
+			case im.Height < 1 || im.Width < 1 || im.Height%f.ViT.PatchSize != 0 || im.Width%f.ViT.PatchSize != 0:
 				err = fmt.Errorf("feature extractor %s: an image of %d×%d pixels is not a whole number of patches of %d", f.ViT.Name, im.Height, im.Width, f.ViT.PatchSize)
-			}
-			if err == nil && len(im.Pixels) != im.Height*im.Width*3 {
+			case len(im.Pixels) != im.Height*im.Width*3:
 				err = fmt.Errorf("feature extractor %s: %d values for an image of %d×%d pixels", f.ViT.Name, len(im.Pixels), im.Height, im.Width)
 			}
 			if err != nil {
@@ -286,31 +284,22 @@ func (f *FeatureExtractor) graph(o Outputs) func(root *model.Scope, images *Node
 
 // call computes the outputs of a graph of images, [batch, height, width, 3]. A graph is compiled once for each key.
 func (f *FeatureExtractor) call(key string, images *tensors.Tensor, graph func(root *model.Scope, images *Node) []*Node) (flat [][]float32, err error) {
-	err = caught(func() error {
+	return flat, caught(func() (err error) {
+		defer try.Handle(&err)
 		if f.execs[key] == nil {
-			exec, err := model.NewExec(f.backend, f.store, graph)
-			if err != nil {
-				return err
-			}
-			f.execs[key] = exec
+			f.execs[key] = try.E1(model.NewExec(f.backend, f.store, graph))
 		}
-		out, err := f.execs[key].Call(images)
-		for _, tensor := range out {
+		for _, tensor := range try.E1(f.execs[key].Call(images)) {
 			flat = append(flat, tensors.MustCopyFlatData[float32](tensor))
 			tensor.FinalizeAll()
 		}
-		return err
+		return nil
 	})
-	return flat, err
 }
 
 // float64s converts values.
 func float64s(values []float32) []float64 {
-	out := make([]float64, len(values))
-	for i, x := range values {
-		out[i] = float64(x)
-	}
-	return out
+	return lo.Map(values, func(x float32, _ int) float64 { return float64(x) })
 }
 
 // caught runs f and returns a panic of graph building as an error.
@@ -334,12 +323,13 @@ type Attention struct {
 // Attention computes the maps of an image, whose height and width are whole numbers of patches. A graph is compiled once per size. Maps that are not
 // finite are an error that names the image.
 func (f *FeatureExtractor) Attention(im Image) (a Attention, err error) {
+	defer try.HandleF(&err, func() { err = fmt.Errorf("image %s: %w", im.Name, err) })
 	patch, prefix := f.ViT.PatchSize, 1+f.ViT.Registers
 	a.Rows, a.Columns = im.Height/patch, im.Width/patch
 	if a.Rows < 1 || a.Columns < 1 || im.Height%patch != 0 || im.Width%patch != 0 {
 		return a, fmt.Errorf("image %s: %d×%d pixels are not a whole number of patches of %d", im.Name, im.Height, im.Width, patch)
 	}
-	out, err := f.call("attention", tensors.FromFlatDataAndDimensions(im.Pixels, 1, im.Height, im.Width, 3), func(root *model.Scope, images *Node) []*Node {
+	out := try.E1(f.call("attention", tensors.FromFlatDataAndDimensions(im.Pixels, 1, im.Height, im.Width, 3), func(root *model.Scope, images *Node) []*Node {
 		tokens := f.ViT.Tokens(root.Store().Scope(f.scope), images)
 		of := SliceAxis(tokens.Attention[f.ViT.Depth-1], 2, AxisElem(0)) // The queries of [CLS].
 		out := []*Node{SliceAxis(of, 3, AxisRange(prefix))}
@@ -347,22 +337,14 @@ func (f *FeatureExtractor) Attention(im Image) (a Attention, err error) {
 			out = append(out, TransposeAllAxes(tokens.FilterAttention, 0, 4, 1, 2, 3)) // [1, Prototypes, NumHeads, rows, columns]
 		}
 		return out
-	})
-	if err != nil {
-		return a, fmt.Errorf("image %s: %w", im.Name, err)
-	}
+	}))
 	var maps [2][][]float64
 	for i, values := range out {
-		if err := safetensors.CheckFinite(values); err != nil {
-			return a, fmt.Errorf("image %s: its attention is not finite: %w", im.Name, err)
-		}
+		try.E(checkFinite(values, "attention is"))
 		for one := range slices.Chunk(values, a.Rows*a.Columns) {
 			maps[i] = append(maps[i], float64s(one))
 		}
 	}
-	a.Class = maps[0]
-	for begin := 0; begin < len(maps[1]); begin += f.ViT.NumHeads {
-		a.Filter = append(a.Filter, maps[1][begin:begin+f.ViT.NumHeads])
-	}
+	a.Class, a.Filter = maps[0], slices.Collect(slices.Chunk(maps[1], f.ViT.NumHeads))
 	return a, nil
 }

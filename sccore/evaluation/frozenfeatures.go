@@ -11,6 +11,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/dispersion"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/heads"
@@ -55,10 +57,9 @@ func (p Patches) middleClasses(grid int) (classes []uint8) {
 // eachPatch calls visit with the feature and the class of each patch that has one, image by image, and returns their number; none is an error. classes returns the
 // class of each patch of an image, or [datasets.Ignore].
 func eachPatch(images iter.Seq2[Patches, error], classes func(Patches) []uint8, visit func(feature []float32, class uint8)) (visited int, err error) {
+	defer try.Handle(&err)
 	for patches, err := range images {
-		if err != nil {
-			return visited, err
-		}
+		try.E(err)
 		all := classes(patches)
 		dim := len(patches.Features) / len(all)
 		for i, class := range all {
@@ -78,11 +79,8 @@ func eachPatch(images iter.Seq2[Patches, error], classes func(Patches) []uint8, 
 type Sample struct{ Image, Crop int }
 
 // samplesOf names the crops of one number of images.
-func samplesOf(images []int, crop int) (samples []Sample) {
-	for _, image := range images {
-		samples = append(samples, Sample{image, crop})
-	}
-	return samples
+func samplesOf(images []int, crop int) []Sample {
+	return lo.Map(images, func(image, _ int) Sample { return Sample{image, crop} })
 }
 
 // Grid is the number of patches along each side of a crop.
@@ -123,10 +121,8 @@ func (f FrozenFeatures) encode(
 		var pending []Patches // Of images that are read but not yet yielded.
 		images := func(yield func(Image, error) bool) {
 			for read, err := range datasets.InTurn(ctx, n, f.Extractor.batch, func(i int) (c crop, err error) {
-				a, err := f.Images.Read(image(i))
-				if err != nil {
-					return c, err
-				}
+				defer try.Handle(&err)
+				a := try.E1(f.Images.Read(image(i)))
 				pixels, patches := cut(i, a)
 				c = crop{NewImage(pixels, datasets.Size{Height: size, Width: size}, f.Extractor.Preprocessing), patches}
 				c.image.Name = cmp.Or(a.Name, fmt.Sprintf("%d of %s", image(i), f.Images.Name))
@@ -142,11 +138,11 @@ func (f FrozenFeatures) encode(
 				yield(Patches{}, err)
 				return
 			}
-			patches := pending[0]
-			patches.Features = features[0].Patches
-			if pending = pending[1:]; !yield(patches, nil) {
+			pending[0].Features = features[0].Patches
+			if !yield(pending[0], nil) {
 				return
 			}
+			pending = pending[1:]
 		}
 	}
 }
@@ -268,20 +264,17 @@ func (s SampledPatches) Dispersion(withoutBackground bool) dispersion.Patches {
 
 // Draw draws patches and computes their features. Which patches of an image are drawn depends on the seed and the image alone, so it is the same for
 // encoders with patches of one size. A set without an annotated patch is an error.
-func (s PatchSample) Draw(ctx context.Context, frozen *FeatureExtractor, set *datasets.Segmentation, seed uint64) (SampledPatches, error) {
-	if err := settings.Check(s); err != nil {
-		return SampledPatches{}, err
-	}
+func (s PatchSample) Draw(ctx context.Context, frozen *FeatureExtractor, set *datasets.Segmentation, seed uint64) (drawn SampledPatches, err error) {
+	defer try.Handle(&err)
+	try.E(settings.Check(s))
 	if s.Size%frozen.ViT.PatchSize != 0 {
 		return SampledPatches{}, fmt.Errorf("size %d is not a multiple of %s's patch size %d", s.Size, frozen.ViT.Name, frozen.ViT.PatchSize)
 	}
 	grid := s.Size / frozen.ViT.PatchSize
-	drawn := SampledPatches{Dim: frozen.ViT.Dim, Grid: grid}
+	drawn.Dim, drawn.Grid = frozen.ViT.Dim, grid
 	places := datasets.Spread(set.Len(), s.Images)
 	for patches, err := range (FrozenFeatures{Extractor: frozen, Images: set, TestSize: s.Size}).Whole(ctx, places) {
-		if err != nil {
-			return SampledPatches{}, err
-		}
+		try.E(err)
 		image := places[0]
 		places = places[1:]
 		var annotated []SampledPatch

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/knn"
@@ -49,11 +50,9 @@ type inContextReport []rememberedSegmentation
 
 // String has a line for people about each.
 func (r inContextReport) String() string {
-	var lines []string
-	for _, n := range r {
-		lines = append(lines, fmt.Sprintf("memory of %8d patches: mIoU %6.2f %%, pixel accuracy %6.2f %%", n.Memory, n.MIoU, n.Accuracy))
-	}
-	return strings.Join(lines, "\n")
+	return strings.Join(lo.Map(r, func(n rememberedSegmentation, _ int) string {
+		return fmt.Sprintf("memory of %8d patches: mIoU %6.2f %%, pixel accuracy %6.2f %%", n.Memory, n.MIoU, n.Accuracy)
+	}), "\n")
 }
 
 // Measure measures mIoU and pixel accuracy with a memory of each size.
@@ -88,7 +87,8 @@ type Memory struct {
 // Remember fills a memory of a size with patches of the images of train, of whole images. As in Balažević et al. 2023, appendix, each image gives the same number of
 // patches, rare classes of the image first: those with the lowest product of a uniform number and the summed frequencies of the patch's classes. Patches
 // without annotated pixels are left out. The draw depends on train's seed and the image alone.
-func (c InContext) Remember(ctx context.Context, train FrozenFeatures, size int) (*Memory, error) {
+func (c InContext) Remember(ctx context.Context, train FrozenFeatures, size int) (_ *Memory, err error) {
+	defer try.Handle(&err)
 	images := train.Images.Len()
 	quota := (size + images - 1) / images
 	grid := train.TestSize / train.Extractor.ViT.PatchSize
@@ -97,9 +97,7 @@ func (c InContext) Remember(ctx context.Context, train FrozenFeatures, size int)
 	m.Features, m.Labels = make([]float32, 0, most*m.Dim), make([]float32, 0, most*m.Classes)
 	i := 0
 	for patches, err := range train.All(ctx) {
-		if err != nil {
-			return nil, err
-		}
+		try.E(err)
 		shares := classShares(patches.Image, grid, m.Classes)
 		chosen := rareFirst(shares, m.Classes, quota, rand.New(rand.NewPCG(train.Seed, uint64(i))))
 		for _, p := range chosen[:min(len(chosen), size-len(m.Labels)/m.Classes)] {
@@ -118,12 +116,9 @@ func (c InContext) Remember(ctx context.Context, train FrozenFeatures, size int)
 func classShares(a *datasets.SegmentedImage, grid, classes int) []float32 {
 	shares, _ := classCounts(a, grid, classes)
 	for patch := range slices.Chunk(shares, classes) {
-		annotated := float32(0)
-		for _, count := range patch {
-			annotated += count
-		}
+		annotated := max(lo.Sum(patch), 1)
 		for class := range patch {
-			patch[class] /= max(annotated, 1)
+			patch[class] /= annotated
 		}
 	}
 	return shares
@@ -171,12 +166,10 @@ func rareFirst(shares []float32, classes, count int, rng *rand.Rand) []int {
 
 // Label returns the labels that patches take from a memory in which bank searches, [Q, Classes]: the sum over the nearest patches of the softmax of
 // cosine over temperature, times their labels. Queries are [Q, Dim].
-func (c InContext) Label(ctx context.Context, bank *knn.Bank, m *Memory, queries []float32) ([]float32, error) {
-	found, err := bank.Find(ctx, queries, min(c.Neighbours, bank.Len()))
-	if err != nil {
-		return nil, err
-	}
-	labels := make([]float32, len(found.Indices)/found.K*m.Classes)
+func (c InContext) Label(ctx context.Context, bank *knn.Bank, m *Memory, queries []float32) (labels []float32, err error) {
+	defer try.Handle(&err)
+	found := try.E1(bank.Find(ctx, queries, min(c.Neighbours, bank.Len())))
+	labels = make([]float32, len(found.Indices)/found.K*m.Classes)
 	sums := make([]float64, m.Classes)
 	for q := range len(labels) / m.Classes {
 		clear(sums)
@@ -197,12 +190,9 @@ func (c InContext) Label(ctx context.Context, bank *knn.Bank, m *Memory, queries
 }
 
 // Evaluate segments the images of test by a memory. Labels of patches are resized to the annotation bilinearly, and the largest is the prediction.
-func (c InContext) Evaluate(ctx context.Context, b compute.Backend, m *Memory, test FrozenFeatures) (metrics.Segmentation, error) {
-	none := metrics.Segmentation{}
-	bank, err := knn.NewBank(b, m.Features, m.Dim)
-	if err != nil {
-		return none, err
-	}
+func (c InContext) Evaluate(ctx context.Context, b compute.Backend, m *Memory, test FrozenFeatures) (_ metrics.Segmentation, err error) {
+	defer try.Handle(&err)
+	bank := try.E1(knn.NewBank(b, m.Features, m.Dim))
 	defer bank.Close()
 	grid := test.TestSize / test.Extractor.ViT.PatchSize
 	confusion := metrics.NewConfusion(m.Classes)
@@ -210,28 +200,17 @@ func (c InContext) Evaluate(ctx context.Context, b compute.Backend, m *Memory, t
 	var images []*datasets.SegmentedImage
 	done := 0
 	for patches, err := range test.All(ctx) {
-		if err != nil {
-			return none, err
-		}
+		try.E(err)
 		waiting, images = append(waiting, patches.Features...), append(images, patches.Image)
 		if done++; len(waiting) < 4096*m.Dim && done < test.Images.Len() {
 			continue
 		}
-		labels, err := c.Label(ctx, bank, m, waiting)
-		if err != nil {
-			return none, err
-		}
+		labels := try.E1(c.Label(ctx, bank, m, waiting))
 		for i, a := range images {
 			one := labels[i*grid*grid*m.Classes : (i+1)*grid*grid*m.Classes]
-			if err := confusion.Add(a.Mask, heads.PredictPixels(one, grid, grid, m.Classes, a.Height, a.Width)); err != nil {
-				return none, err
-			}
+			try.E(confusion.Add(a.Mask, heads.PredictPixels(one, grid, grid, m.Classes, a.Height, a.Width)))
 		}
 		waiting, images = waiting[:0], images[:0]
 	}
-	result := confusion.Segmentation()
-	if math.IsNaN(result.Accuracy) {
-		return none, errNotAnnotated
-	}
-	return result, nil
+	return annotated(confusion)
 }

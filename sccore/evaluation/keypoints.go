@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
 )
 
@@ -21,13 +22,10 @@ func (k Keypoints) Protocol() string {
 }
 
 // Open opens the test pairs of SPair-71k.
-func (Keypoints) Open(s Source) (d Data, err error) {
+func (Keypoints) Open(s Source) (Data, error) {
 	pairs, err := datasets.SPair(s.Dir, datasets.Test)
-	for _, place := range datasets.Spread(len(pairs), s.Images) {
-		d.Pairs = append(d.Pairs, pairs[place])
-	}
-	d.Name, d.ID = "SPair-71k", fmt.Sprintf("SPair-71k test: %d pairs", len(d.Pairs))
-	return d, err
+	pairs = spread(pairs, s.Images)
+	return Data{Name: "SPair-71k", ID: fmt.Sprintf("SPair-71k test: %d pairs", len(pairs)), Pairs: pairs}, err
 }
 
 // Measure measures the share of points that are transferred right, with a report of [PCK].
@@ -35,24 +33,21 @@ func (k Keypoints) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 	defer try.Handle(&err)
 	try.E(e.fits(k.Size))
 	known := map[string]FeatureMap{} // Images occur in many pairs.
-	features := func(path string) (m FeatureMap, err error) {
-		if m, ok := known[path]; ok {
-			return m, nil
-		}
+	features := func(path string) FeatureMap {
+		m, ok := known[path]
 		if len(known) >= 256 {
 			clear(known)
 		}
-		m, err = k.squashed(e, path)
+		if !ok {
+			m = try.E1(k.squashed(e, path))
+		}
 		known[path] = m
-		return m, err
+		return m
 	}
 	var pck PCK
 	for done, p := range d.Pairs {
-		if ctx.Err() != nil {
-			return r, ctx.Err()
-		}
-		source := try.E1(features(p.Source))
-		target := try.E1(features(p.Target))
+		try.E(ctx.Err())
+		source, target := features(p.Source), features(p.Target)
 		if err := k.Add(&pck, k.Transfer(source, target, p.SourcePoints), p.TargetPoints, p.TargetBox); err != nil {
 			return r, fmt.Errorf("%s: %w", p.Name, err)
 		}
@@ -145,10 +140,7 @@ func (m FeatureMap) nearest(feature []float64) Point {
 
 // Transfer returns where points of the source are in the target.
 func (Keypoints) Transfer(source, target FeatureMap, points []Point) (found []Point) {
-	for _, p := range points {
-		found = append(found, target.nearest(source.at(p)))
-	}
-	return found
+	return lo.Map(points, func(p Point, _ int) Point { return target.nearest(source.at(p)) })
 }
 
 // Add counts the points of a pair: where they were found and where they are in the target, whose object has a box.

@@ -12,6 +12,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -66,17 +67,9 @@ func (p LabelPropagation) propagate(features, valid *Node, others, labels []*Nod
 
 	similarity := MatMul(Reshape(features, patches, dim), Transpose(Reshape(Concatenate(others, 0), -1, dim), 0, 1))
 	similarity.AssertDims(patches, len(others)*patches)
-	place := func(of func(patch int) int) (of1, ofAll *Node) {
-		all := make([]float32, len(others)*patches)
-		for i := range all {
-			all[i] = float32(of(i % patches))
-		}
-		return ConstTensor(g, tensors.FromFlatDataAndDimensions(all[:patches], patches, 1)),
-			ConstTensor(g, tensors.FromFlatDataAndDimensions(all, 1, len(all)))
-	}
 	near := func(of func(patch int) int) *Node {
-		here, there := place(of)
-		return LessOrEqual(Abs(Sub(here, there)), Const(g, float32(p.Radius)))
+		all := lo.Times(len(others)*patches, func(i int) float32 { return float32(of(i % patches)) })
+		return LessOrEqual(Abs(Sub(InsertAxes(Const(g, all[:patches]), 1), InsertAxes(Const(g, all), 0))), Const(g, float32(p.Radius)))
 	}
 	candidate := LogicalAnd(near(func(patch int) int { return patch / columns }), near(func(patch int) int { return patch % columns }))
 	counts := Reshape(BroadcastToDims(InsertAxes(valid, 1), len(others), patches), 1, -1)
@@ -124,11 +117,7 @@ func (p LabelPropagation) TrackAll(ctx context.Context, e *Encoder, videos []dat
 	}))
 	defer tracker.Close()
 	for _, v := range videos {
-		masks, err := tracker.Track(ctx, v)
-		if err == nil {
-			err = handle(v, masks)
-		}
-		try.E(err)
+		try.E(handle(v, try.E1(tracker.Track(ctx, v))))
 	}
 	return nil
 }
@@ -142,45 +131,31 @@ func (p LabelPropagation) Protocol() string {
 
 // Open opens the test videos of DAVIS, or draws videos.
 func (LabelPropagation) Open(s Source) (d Data, err error) {
+	defer try.Handle(&err)
 	if s.Dataset == Synthetic {
 		set := synthetic.Run(s.Seed).Videos(s.Images, s.Frames, s.Size, 1)
 		return Data{Name: set.Name, ID: set.Identity, Videos: set.All}, nil
 	}
-	set, err := datasets.DAVIS(s.Dir, datasets.Test)
-	if err != nil {
-		return d, err
-	}
-	d.Name, d.ID = set.Name, set.Identity
-	for _, place := range datasets.Spread(len(set.All), s.Images) {
-		d.Videos = append(d.Videos, set.All[place])
-	}
-	return d, nil
+	set := try.E1(datasets.DAVIS(s.Dir, datasets.Test))
+	return Data{Name: set.Name, ID: set.Identity, Videos: spread(set.All, s.Images)}, nil
 }
 
 // Measure tracks the objects of all videos and measures J&F.
 func (p LabelPropagation) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
+	defer try.Handle(&err)
 	began, frames, done := time.Now(), 0, 0
 	var objects []metrics.JF
-	err = p.TrackAll(ctx, e, d.Videos, func(v datasets.Video, masks [][]uint8) error {
-		count, err := v.Objects()
-		truth := make([][]uint8, v.Frames)
-		for i := 0; i < v.Frames && err == nil; i++ {
-			truth[i], err = v.Mask(i)
+	try.E(p.TrackAll(ctx, e, d.Videos, func(v datasets.Video, masks [][]uint8) (err error) {
+		defer try.HandleF(&err, func() { err = fmt.Errorf("video %s: %w", v.Name, err) })
+		count, truth := try.E1(v.Objects()), make([][]uint8, v.Frames)
+		for i := range truth {
+			truth[i] = try.E1(v.Mask(i))
 		}
-		if err != nil {
-			return fmt.Errorf("video %s: %w", v.Name, err)
-		}
-		measured, err := metrics.EvaluateJF(truth, masks, v.Height, v.Width, count)
-		if err != nil {
-			return fmt.Errorf("video %s: %w", v.Name, err)
-		}
+		measured := try.E1(metrics.EvaluateJF(truth, masks, v.Height, v.Width, count))
 		objects, frames, done = append(objects, measured...), frames+v.Frames, done+1
 		e.progress(done, len(d.Videos), "videos", "%s: J&F %.1f %%", v.Name, 100*metrics.MeanJF(measured).Mean())
 		return nil
-	})
-	if err != nil {
-		return r, err
-	}
+	}))
 	mean := metrics.MeanJF(objects)
 	details := map[string]float64{"objects": float64(len(objects)), "frames/s": float64(frames) / time.Since(began).Seconds()}
 	for name, m := range map[string]metrics.JFMeasure{"J": mean.J, "F": mean.F} {
@@ -205,34 +180,27 @@ type Tracker struct {
 
 // NewTracker returns a tracker. Its encoder, patches, maps images, [1, height, width, 3] and standardised (see [encoder.Standardize]), to features of
 // patches of patch pixels a side, [1, height/patch, width/patch, dim], with the variables of the store.
-func (p LabelPropagation) NewTracker(b compute.Backend, store *model.Store, patch int, patches func(scope *model.Scope, images *Node) *Node) (*Tracker, error) {
+func (p LabelPropagation) NewTracker(b compute.Backend, store *model.Store, patch int, patches func(scope *model.Scope, images *Node) *Node) (_ *Tracker, err error) {
+	defer try.Handle(&err)
 	if patch < 1 || p.ShortSide%patch != 0 {
 		return nil, fmt.Errorf("propagation.short: frames of %d pixels are not a whole number of patches of %d", p.ShortSide, patch)
 	}
 	t := &Tracker{settings: p, patch: patch}
-	var err error
-	t.encode, err = model.NewExec(b, store, func(scope *model.Scope, frame *Node) *Node {
+	t.encode = try.E1(model.NewExec(b, store, func(scope *model.Scope, frame *Node) *Node {
 		size := p.size(datasets.Size{Height: frame.Shape().Dim(0), Width: frame.Shape().Dim(1)}, patch)
 		x := InsertAxes(DivScalar(ConvertDType(frame, dtypes.Float32), 255), 0)
 		features := patches(scope, encoder.Standardize(layers.ResizeBilinear(x, size.Height, size.Width)))
 		features.AssertDims(1, size.Height/patch, size.Width/patch, -1)
 		dims := features.Shape().Dimensions[1:]
 		return Reshape(losses.Unit(Reshape(features, -1, dims[2])), dims...)
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	t.follow, err = NewExec(b, func(in []*Node) []*Node {
 		features, valid, frames := in[0], in[1], (len(in)-2)/2
 		labels := p.propagate(features, valid, in[2:2+frames], in[2+frames:])
 		size := datasets.Size{Height: features.Shape().Dim(0) * patch, Width: features.Shape().Dim(1) * patch}
 		return []*Node{labels, masks(labels, size)}
 	})
-	if err != nil {
-		t.encode.Finalize()
-		return nil, err
-	}
-	return t, nil
+	return t, err
 }
 
 // Close frees the device's memory.
@@ -244,11 +212,7 @@ func (t *Tracker) Close() {
 // Track returns the masks of all frames of a video, [height·width] each: the first as given, the others as predicted. The error names the video, and
 // the file at fault if there is one.
 func (t *Tracker) Track(ctx context.Context, v datasets.Video) (masks [][]uint8, err error) {
-	err = caught(func() error {
-		masks, err = t.track(ctx, v)
-		return err
-	})
-	if err != nil {
+	if err = caught(func() error { masks, err = t.track(ctx, v); return err }); err != nil {
 		return nil, fmt.Errorf("video %s: %w", v.Name, err)
 	}
 	return masks, nil

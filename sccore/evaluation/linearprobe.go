@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
@@ -199,13 +200,12 @@ func (p AuthorsProbe) outputs(v encoder.ViT) (o Outputs) {
 // joined are the outputs of an image as one feature.
 func joined(all []Features) (feature []float32) {
 	for _, f := range all {
-		feature = append(feature, f.Class...)
 		dim, places := len(f.Class), float32(f.Rows*f.Columns)
 		mean := make([]float32, min(dim, len(f.Patches)))
 		for i, x := range f.Patches {
 			mean[i%dim] += x / places
 		}
-		feature = append(feature, mean...)
+		feature = slices.Concat(feature, f.Class, mean)
 	}
 	return feature
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/sccore/datasets"
 )
 
@@ -26,10 +27,9 @@ func (n NearestCentroid) Protocol() string {
 
 // Measure measures the share of test patches that are classified rightly. Memory does not grow with the sets. A set without an annotated patch is an error.
 func (n NearestCentroid) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
+	defer try.Handle(&err)
 	means, right := make([]centroid, len(d.Train.Classes)), 0
-	if _, err := n.each(ctx, e, d.Train, func(feature []float32, class uint8) { means[class].add(feature) }); err != nil {
-		return r, err
-	}
+	try.E1(n.each(ctx, e, d.Train, func(feature []float32, class uint8) { means[class].add(feature) }))
 	all, err := n.each(ctx, e, d.Test, func(feature []float32, class uint8) {
 		if nearestOf(means, feature) == class {
 			right++

@@ -84,36 +84,29 @@ func (n NoiseRate) Open(s Source) (Data, error) {
 
 // Measure measures the positive rate of the top decile, with that of bins and deciles as details, of patch tokens and of projected features.
 func (n NoiseRate) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
+	defer try.Handle(&err)
 	set := d.Test
 	if most := n.Sample.Images; most > 0 && most < set.Len() {
 		places := rand.New(rand.NewPCG(e.Seed, uint64(most))).Perm(set.Len())[:most]
 		slices.Sort(places)
 		set = set.Pick(places)
 	}
-	of := func(drawn SampledPatches, name, metric string) error {
-		top, details, err := rates(drawn.Dispersion(false), n.Bins)
-		if err == nil && set.Classes[0] == "background" {
+	of := func(drawn SampledPatches, name, metric string) {
+		top, details := try.E2(rates(drawn.Dispersion(false), n.Bins))
+		if set.Classes[0] == "background" {
 			// Without an object in two images there are no such rates.
 			if objects, without, err := rates(drawn.Dispersion(true), n.Bins); err == nil {
 				details[DetailObjects], details[DetailObjectPairs], details[detailObjectSlope] = objects, without[DetailAllPairs], without[DetailSlope]
 			}
 		}
 		r.Numbers = append(r.Numbers, Number{Name: name, Metric: metric, Unit: "%", Value: top, Details: details})
-		return err
 	}
-	tokens, err := n.Sample.Draw(ctx, e.FeatureExtractor, set, e.Seed)
-	if err == nil {
-		err = of(tokens, "top_decile", "positive rate of the top decile")
-	}
-	if err != nil {
-		return r, err
-	}
-	projected, said, err := n.projected(ctx, e, set, tokens)
-	if err == nil {
-		err = of(projected, "projected_top_decile", "positive rate of the top decile, projected")
-	}
+	tokens := try.E1(n.Sample.Draw(ctx, e.FeatureExtractor, set, e.Seed))
+	of(tokens, "top_decile", "positive rate of the top decile")
+	projected, said := try.E2(n.projected(ctx, e, set, tokens))
+	of(projected, "projected_top_decile", "positive rate of the top decile, projected")
 	r.Protocol = n.Protocol() + "; " + said
-	return r, err
+	return r, nil
 }
 
 // projected projects the patches with the target branch of the training that the encoder's file is of, and says so. An encoder without one is its own target branch,

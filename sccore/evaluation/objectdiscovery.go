@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
 	"gonum.org/v1/gonum/mat"
 )
@@ -61,13 +62,10 @@ func (boxed) Protocol() string {
 }
 
 // Open opens the images of PASCAL VOC with their boxes.
-func (boxed) Open(s Source) (d Data, err error) {
+func (boxed) Open(s Source) (Data, error) {
 	name, images, err := datasets.VOCObjects(s.Dir)
-	for _, place := range datasets.Spread(len(images), s.Images) {
-		d.Boxed = append(d.Boxed, images[place])
-	}
-	d.Name, d.ID = "PASCAL "+name, fmt.Sprintf("PASCAL %s trainval: %d images, all objects", name, len(d.Boxed))
-	return d, err
+	images = spread(images, s.Images)
+	return Data{Name: "PASCAL " + name, ID: fmt.Sprintf("PASCAL %s trainval: %d images, all objects", name, len(images)), Boxed: images}, err
 }
 
 // corLoc is the share of images in which a discovered object is one of the true ones.
@@ -81,16 +79,11 @@ func (c corLoc) String() string { return fmt.Sprintf("CorLoc %6.2f %%", c.CorLoc
 
 // discover measures how often the box of a discovered object is one of the true ones.
 func discover(ctx context.Context, e *Encoder, d Data, find ObjectDiscovery) (r Result, err error) {
+	defer try.Handle(&err)
 	found := 0
 	for done, image := range d.Boxed {
-		if ctx.Err() != nil {
-			return r, ctx.Err()
-		}
-		box, err := objectIn(e, image.Path, find)
-		if err != nil {
-			return r, err
-		}
-		if Localized(box, image.Boxes) {
+		try.E(ctx.Err())
+		if Localized(try.E1(objectIn(e, image.Path, find)), image.Boxes) {
 			found++
 		}
 		e.progress(done+1, len(d.Boxed), "images", "")
@@ -125,10 +118,8 @@ func lost(expansion int) ObjectDiscovery {
 	return func(features []float32, rows, columns, dim int) ([]bool, error) {
 		n := rows * columns
 		like := products(features, n, dim)
-		degree := make([]int, n)
-		order := make([]int, n)
+		degree, order := make([]int, n), lo.Range(n)
 		for i := range n {
-			order[i] = i
 			for j := range n {
 				if i != j && like.At(i, j) > 0 {
 					degree[i]++
@@ -145,11 +136,7 @@ func lost(expansion int) ObjectDiscovery {
 				}
 			}
 		}
-		foreground := make([]bool, n)
-		for j := range n {
-			foreground[j] = sum[j] > 0
-		}
-		return connected(foreground, seed, rows, columns), nil
+		return connected(func(p int) bool { return sum[p] > 0 }, seed, rows, columns), nil
 	}
 }
 
@@ -194,11 +181,7 @@ func tokenCut(threshold float64) ObjectDiscovery {
 				seed = i
 			}
 		}
-		foreground := make([]bool, n)
-		for i := range n {
-			foreground[i] = second[i] > mean == (second[seed] > mean)
-		}
-		return connected(foreground, seed, rows, columns), nil
+		return connected(func(p int) bool { return second[p] > mean == (second[seed] > mean) }, seed, rows, columns), nil
 	}
 }
 
@@ -212,39 +195,32 @@ func products(features []float32, n, dim int) *mat.Dense {
 
 // connected returns the patches of the foreground that touch the seed through others, side by side or one above the other. A seed outside the foreground
 // gives none.
-func connected(foreground []bool, seed, rows, columns int) []bool {
-	of := make([]bool, len(foreground))
-	if !foreground[seed] {
-		return of
-	}
-	of[seed] = true
-	for queue := []int{seed}; len(queue) > 0; queue = queue[1:] {
-		y, x := queue[0]/columns, queue[0]%columns
-		for _, next := range [][2]int{{y - 1, x}, {y + 1, x}, {y, x - 1}, {y, x + 1}} {
-			if next[0] < 0 || next[0] >= rows || next[1] < 0 || next[1] >= columns {
-				continue
-			}
-			if p := next[0]*columns + next[1]; foreground[p] && !of[p] {
-				of[p] = true
-				queue = append(queue, p)
+func connected(foreground func(p int) bool, seed, rows, columns int) []bool {
+	of := make([]bool, rows*columns)
+	var visit func(y, x int)
+	visit = func(y, x int) {
+		if p := y*columns + x; y >= 0 && y < rows && x >= 0 && x < columns && foreground(p) && !of[p] {
+			of[p] = true
+			for _, next := range [][2]int{{y - 1, x}, {y + 1, x}, {y, x - 1}, {y, x + 1}} {
+				visit(next[0], next[1])
 			}
 		}
 	}
+	visit(seed/columns, seed%columns)
 	return of
 }
 
 // BoxOf returns the box around the patches of an object, clipped to an image of height×width pixels that starts at the first patch.
 func BoxOf(object []bool, columns, patch, height, width int) Box {
-	box, found := Box{math.Inf(1), math.Inf(1), 0, 0}, false
+	if !slices.Contains(object, true) {
+		return Box{}
+	}
+	box := Box{math.Inf(1), math.Inf(1), 0, 0}
 	for p, of := range object {
 		if of {
 			x, y := float64(p%columns*patch), float64(p/columns*patch)
 			box = Box{min(box[0], x), min(box[1], y), max(box[2], x+float64(patch)), max(box[3], y+float64(patch))}
-			found = true
 		}
-	}
-	if !found {
-		return Box{}
 	}
 	box[2], box[3] = min(box[2], float64(width)), min(box[3], float64(height))
 	return box

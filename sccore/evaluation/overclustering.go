@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/metrics"
@@ -50,15 +52,14 @@ func (o Overclustering) Protocol() string {
 
 // Measure measures the mIoU of clusters that are named on the same images, with a report of [Clustered].
 func (o Overclustering) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
-	if err := e.fits(o.Size); err != nil {
-		return r, err
-	}
-	clustered, err := o.evaluate(ctx, e.backend, e.frozen(d.Test, o.Size), e.Seed)
+	defer try.Handle(&err)
+	try.E(e.fits(o.Size))
+	clustered := try.E1(o.evaluate(ctx, e.backend, e.frozen(d.Test, o.Size), e.Seed))
 	r.Report, r.Numbers = clustered, segmentationNumbers("", clustered.Majority)[:1]
 	if clustered.Hungarian != nil {
 		r.Numbers = append(r.Numbers, segmentationNumbers("_matched", *clustered.Hungarian)[0])
 	}
-	return r, err
+	return r, nil
 }
 
 // evaluate clusters the patches of whole images and names the clusters on the same images. A pixel is in the cluster of its patch. Seed draws the first
@@ -68,9 +69,7 @@ func (o Overclustering) evaluate(ctx context.Context, b compute.Backend, images 
 	dim, grid := images.Extractor.ViT.Dim, images.TestSize/images.Extractor.ViT.PatchSize
 	var features []float32
 	for patches, err := range images.All(ctx) {
-		if err != nil {
-			return Clustered{}, err
-		}
+		try.E(err)
 		features = append(features, patches.Features...)
 	}
 	unitLength(features, dim)
@@ -94,15 +93,10 @@ func (o Overclustering) evaluate(ctx context.Context, b compute.Backend, images 
 
 // nameClusters scores clusters by their pixels of each class, [clusters, classes].
 func nameClusters(counts []int64, clusters, classes int) (r Clustered, err error) {
-	name := make([]int, clusters)
-	for cluster := range name {
+	name := lo.Times(clusters, func(cluster int) int {
 		row := counts[cluster*classes : (cluster+1)*classes]
-		for class := range row {
-			if row[class] > row[name[cluster]] {
-				name[cluster] = class
-			}
-		}
-	}
+		return slices.Index(row, slices.Max(row))
+	})
 	r.Majority = scoreNames(counts, name, classes)
 	if math.IsNaN(r.Majority.Accuracy) {
 		return r, errNotAnnotated
@@ -143,10 +137,7 @@ func unitLength(values []float32, dim int) {
 func firstCentres(features []float32, dim, count int, rng *rand.Rand) []float32 {
 	n := len(features) / dim
 	row := func(i int) []float32 { return features[i*dim : (i+1)*dim] }
-	nearest := make([]float64, n)
-	for i := range nearest {
-		nearest[i] = math.Inf(1)
-	}
+	nearest := slices.Repeat([]float64{math.Inf(1)}, n)
 	centres := append([]float32{}, row(rng.IntN(n))...)
 	for {
 		last, total := centres[len(centres)-dim:], 0.0
@@ -181,13 +172,10 @@ func (o Overclustering) cluster(ctx context.Context, b compute.Backend, features
 		found, err := bank.Find(ctx, features, 1)
 		bank.Close()
 		try.E(err)
-		changed := clusters == nil
-		for i := range found.Indices {
-			changed = changed || clusters[i] != found.Indices[i]
-		}
-		if clusters = found.Indices; !changed {
+		if slices.Equal(clusters, found.Indices) {
 			break
 		}
+		clusters = found.Indices
 		sums, members := make([]float64, len(centres)), make([]int, o.Clusters)
 		for i, cluster := range clusters {
 			members[cluster]++

@@ -100,10 +100,9 @@ func (r PatchRecalls) String() string {
 
 // Measure measures the recall of both classifiers, with a report of [PatchRecalls].
 func (p PatchRecall) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
-	if err := e.fits(p.Size); err != nil {
-		return r, err
-	}
-	recalls, err := p.Evaluate(ctx, e.backend, e.frozen(d.Train, p.Size), e.frozen(d.Test, p.Size))
+	defer try.Handle(&err)
+	try.E(e.fits(p.Size))
+	recalls := try.E1(p.Evaluate(ctx, e.backend, e.frozen(d.Train, p.Size), e.frozen(d.Test, p.Size)))
 	r.Report, r.Protocol = recalls, fmt.Sprintf("%s; classes %s", p.Protocol(), strings.Join(recalls.Names, ", "))
 	number := func(name string, value func(Recall) float64) {
 		details := map[string]float64{
@@ -116,7 +115,7 @@ func (p PatchRecall) Measure(ctx context.Context, e *Encoder, d Data) (r Result,
 	}
 	number("linear", func(r Recall) float64 { return r.Linear })
 	number("k-NN", func(r Recall) float64 { return r.KNN })
-	return r, err
+	return r, nil
 }
 
 // Evaluate classifies the patches of one set's whole images by those of the other. train's seed draws the patches of both and the probe's batches. A class
@@ -131,8 +130,9 @@ func (p PatchRecall) Evaluate(ctx context.Context, b compute.Backend, train, tes
 	known, _ := try.E2(p.draw(ctx, train))
 	for class, features := range known {
 		if len(features) == 0 && p.Least == 0 {
+			there := lo.Filter(classes, func(_ string, other int) bool { return len(known[other]) > 0 })
 			return r, fmt.Errorf("%s: no patch has %g %% of %q: choose the classes that count; those with patches are %s",
-				train.Images.Name, 100*p.Purity, classes[class], there(classes, known))
+				train.Images.Name, 100*p.Purity, classes[class], cmp.Or(strings.Join(there, ","), "none"))
 		}
 	}
 	asked, images := try.E2(p.draw(ctx, test))
@@ -154,17 +154,6 @@ func (p PatchRecall) Evaluate(ctx context.Context, b compute.Backend, train, tes
 	foreground, counts, err := p.classify(b, known[1:], asked[1:], images[1:], test.Images.Len(), train.Seed)
 	r.Foreground, r.ByImage[2] = &foreground, counts[0]
 	return r, err
-}
-
-// there lists the classes that have patches, with commas between them.
-func there(classes []string, patches [][][]float32) string {
-	var some []string
-	for class, features := range patches {
-		if len(features) > 0 {
-			some = append(some, classes[class])
-		}
-	}
-	return cmp.Or(strings.Join(some, ","), "none")
 }
 
 // draw returns features of patches by class, and the images that they are of: of each class, as many as are drawn without preference from all of its patches.
@@ -211,10 +200,7 @@ func pureClasses(a *datasets.SegmentedImage, grid, classes int, purity float64) 
 func (p PatchRecall) classify(b compute.Backend, known, asked [][][]float32, images [][]int, count int, seed uint64) (r Recall, counts [2]stats.ByImage, err error) {
 	defer try.Handle(&err)
 	classes := len(known)
-	r = Recall{Classes: classes, Chance: 100 / float64(classes), Training: p.PerClass}
-	for _, features := range known {
-		r.Training = min(r.Training, len(features))
-	}
+	r = Recall{Classes: classes, Chance: 100 / float64(classes), Training: min(p.PerClass, lo.Min(lo.Map(known, func(of [][]float32, _ int) int { return len(of) })))}
 	var balanced [][][]float32
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, features := range known {

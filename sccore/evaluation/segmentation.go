@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/metrics"
@@ -135,10 +137,9 @@ func (p SegmentationProbe) evaluate(ctx context.Context, e *Encoder, d Data, hea
 	defer stop()
 	trainer.Crops = func(context.Context, int) iter.Seq2[Patches, error] { // Called for one step after the other.
 		return func(yield func(Patches, error) bool) {
-			for range p.Batch {
-				if crop, err, there := next(); !there || !yield(crop, err) {
-					return
-				}
+			crop, err, there := next()
+			for n := 1; there && yield(crop, err) && n < p.Batch; n++ {
+				crop, err, there = next()
 			}
 		}
 	}
@@ -171,14 +172,12 @@ func (c SegmentationConfig) Rules() error {
 
 // rates are the learning rates of a step, one per head.
 func (c SegmentationConfig) rates(step int) []float32 {
-	rates := make([]float32, len(c.LearningRates))
-	for i, rate := range c.LearningRates {
+	return lo.Map(c.LearningRates, func(rate float64, _ int) float32 {
 		if c.Head.Kind == heads.FCN {
 			rate = optim.Cosine(step, c.Steps, 0, rate, c.FinalLearningRate)
 		}
-		rates[i] = float32(rate)
-	}
-	return rates
+		return float32(rate)
+	})
 }
 
 // SegmentationTrainer trains the heads of a [SegmentationConfig], one per learning rate. A step reports the heads' losses before its update. The step
@@ -195,12 +194,10 @@ type SegmentationTrainer struct {
 }
 
 // NewSegmentationTrainer compiles the step. Call Begin first, also before Resume: checkpoints do not identify their run.
-func NewSegmentationTrainer(b compute.Backend, config SegmentationConfig) (*SegmentationTrainer, error) {
+func NewSegmentationTrainer(b compute.Backend, config SegmentationConfig) (_ *SegmentationTrainer, err error) {
+	defer try.Handle(&err)
 	t := &SegmentationTrainer{config: config}
-	var err error
-	if t.Trainer, err = train.New(b, t.task()); err != nil {
-		return nil, err
-	}
+	t.Trainer = try.E1(train.New(b, t.task()))
 	t.logits, err = model.NewExec(b, t.Store(), func(scope *model.Scope, features *Node) (all []*Node) {
 		for i := range config.LearningRates {
 			all = append(all, TransposeAllAxes(config.Head.Logits(headScope(scope, i), features), 2, 0, 1, 3))
@@ -222,11 +219,7 @@ func headScope(scope *model.Scope, i int) *model.Scope { return scope.At("head%d
 // Logits returns each head's logits for features, [batch, rows, columns, Dim] with any rows and columns: [batch, s·rows, s·columns, Classes], where s
 // is 1 for linear heads and 8 for FCNs. Each new shape is compiled.
 func (t *SegmentationTrainer) Logits(features *tensors.Tensor) (logits []*tensors.Tensor, err error) {
-	err = caught(func() error {
-		logits, err = t.logits.Call(features)
-		return err
-	})
-	return logits, err
+	return logits, caught(func() error { logits, err = t.logits.Call(features); return err })
 }
 
 // task is the training: features, [Batch, Grid, Grid, Dim]; labels, [Batch, 8·Grid, 8·Grid] of uint8, a class or [datasets.Ignore]; and learning rates.
@@ -261,10 +254,8 @@ func (t *SegmentationTrainer) loss(scope *model.Scope, inputs []*Node) (*Node, [
 	all := Stack(losses, 0)
 	return ReduceAllSum(all), []train.Report[[]float32]{{Node: all, Read: func(losses *[]float32, _ train.At, value *tensors.Tensor) string {
 		*losses = tensors.MustCopyFlatData[float32](value)
-		for _, loss := range *losses {
-			if x := float64(loss); !math.IsNaN(x) && !math.IsInf(x, 0) {
-				return ""
-			}
+		if slices.ContainsFunc(*losses, func(loss float32) bool { return loss-loss == 0 }) {
+			return ""
 		}
 		return fmt.Sprintf("the losses of the heads are %v", *losses)
 	}}}
@@ -318,29 +309,28 @@ const evaluateBlock = 4
 // Evaluate returns how well each head segments images at the full size of their annotation: logits are resized to it bilinearly
 // (align_corners=false). features yields the features of the images in order, as [FrozenFeatures.Whole] does. It is an error if no pixel of the images is
 // annotated.
-func (t *SegmentationTrainer) Evaluate(which []int, features iter.Seq2[Patches, error]) ([]metrics.Segmentation, error) {
-	confusions := make([]*metrics.Confusion, len(t.config.LearningRates))
-	for i := range confusions {
-		confusions[i] = metrics.NewConfusion(t.config.Head.Classes)
-	}
+func (t *SegmentationTrainer) Evaluate(which []int, features iter.Seq2[Patches, error]) (results []metrics.Segmentation, err error) {
+	defer try.Handle(&err)
+	confusions := lo.Times(len(t.config.LearningRates), func(int) *metrics.Confusion { return metrics.NewConfusion(t.config.Head.Classes) })
 	var mu sync.Mutex // Sums do not depend on the order.
-	err := t.Predict(which, features, func(_ int, a *datasets.SegmentedImage, head int, classes []uint8) error {
+	try.E(t.Predict(which, features, func(_ int, a *datasets.SegmentedImage, head int, classes []uint8) error {
 		mu.Lock()
 		defer mu.Unlock()
 		return confusions[head].Add(a.Mask, classes)
-	})
-	if err != nil {
-		return nil, err
-	}
-	var results []metrics.Segmentation
+	}))
 	for _, confusion := range confusions {
-		result := confusion.Segmentation()
-		if math.IsNaN(result.Accuracy) {
-			return nil, errNotAnnotated
-		}
-		results = append(results, result)
+		results = append(results, try.E1(annotated(confusion)))
 	}
 	return results, nil
+}
+
+// annotated is the segmentation that was counted. It is an error if no pixel is annotated.
+func annotated(confusion *metrics.Confusion) (metrics.Segmentation, error) {
+	result := confusion.Segmentation()
+	if math.IsNaN(result.Accuracy) {
+		return metrics.Segmentation{}, errNotAnnotated
+	}
+	return result, nil
 }
 
 // Predict calls show with what each head predicts for each image, in parallel: the image's place in which, the image, the head and the class of each
@@ -368,16 +358,11 @@ func (t *SegmentationTrainer) Predict(
 			flat[head] = tensors.MustCopyFlatData[float32](tensor)
 			tensor.MustFinalizeAll()
 		}
-		try.E(datasets.EachImage(context.Background(), count, count, func(i int) error {
-			a, err := t.Frozen.Images.Read(which[done+i])
-			if err != nil {
-				return err
-			}
-			one := side * side * classes
+		try.E(datasets.EachImage(context.Background(), count, count, func(i int) (err error) {
+			defer try.Handle(&err)
+			a, one := try.E1(t.Frozen.Images.Read(which[done+i])), side*side*classes
 			for head := range flat {
-				if err := show(done+i, a, head, heads.PredictPixels(flat[head][i*one:(i+1)*one], side, side, classes, a.Height, a.Width)); err != nil {
-					return err
-				}
+				try.E(show(done+i, a, head, heads.PredictPixels(flat[head][i*one:(i+1)*one], side, side, classes, a.Height, a.Width)))
 			}
 			return nil
 		}))

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/detection"
 	"github.com/semcon/semcon/sccore/rle"
@@ -214,10 +215,7 @@ func (g detectionGeometry) mask(cells []uint8, side int, mask rle.Mask, box [4]f
 func (t DetectionTraining) Batches(ctx context.Context, images *datasets.ObjectImages, seed uint64, from int) iter.Seq2[*Batch[DetectionImage], error] {
 	order := canvasOrder{DetectionTraining: t, images: images, seed: seed, epoch: -1}
 	for i := range images.Len() {
-		group := 0
-		if order.canvas(i) != t.canvas() {
-			group = 1
-		}
+		group := lo.Ternary(order.canvas(i) == t.canvas(), 0, 1)
 		order.groups[group] = append(order.groups[group], i)
 	}
 	return batches(ctx, t.Training, images.Len(), from, order.at, func(canvas datasets.Size, at Place) (made DetectionImage, err error) {
@@ -283,37 +281,28 @@ func ObjectOf(images *datasets.ObjectImages, i int, a datasets.Annotation) (o Ob
 
 // objectsOf returns the objects of an image that are trained on.
 func objectsOf(images *datasets.ObjectImages, i int) (objects []Object, err error) {
+	defer try.Handle(&err)
 	image := images.Image(i)
 	for _, a := range images.Annotations(i) {
 		across := min(a.Box[0]+a.Box[2], float64(image.Width)) - max(a.Box[0], 0)
 		down := min(a.Box[1]+a.Box[3], float64(image.Height)) - max(a.Box[1], 0)
-		if a.Crowd || a.Area <= 0 || a.Box[2] < 1 || a.Box[3] < 1 || across <= 0 || down <= 0 {
-			continue
+		if !a.Crowd && a.Area > 0 && a.Box[2] >= 1 && a.Box[3] >= 1 && across > 0 && down > 0 {
+			objects = append(objects, try.E1(ObjectOf(images, i, a)))
 		}
-		o, err := ObjectOf(images, i, a)
-		if err != nil {
-			return nil, err
-		}
-		objects = append(objects, o)
 	}
 	return objects, nil
 }
 
 // Drawn returns the objects as they are trained on, in pixels of the canvas, for pictures.
 func (m DetectionImage) Drawn(canvas datasets.Size) (objects []Object, err error) {
+	defer try.Handle(&err)
 	side := int(math.Round(math.Sqrt(float64(len(m.Masks) / len(m.Labels)))))
 	for k := 0; k < len(m.Labels) && m.Labels[k] >= 0; k++ {
-		cells := make([]float32, side*side)
-		for c, inside := range m.Masks[k*side*side:][:side*side] {
-			cells[c] = float32(inside)
-		}
+		cells := lo.Map(m.Masks[k*side*side:][:side*side], func(inside uint8, _ int) float32 { return float32(inside) })
 		pixels := detection.Paste(cells, side, [4]float32(m.Frames[4*k:]), canvas.Height, canvas.Width)
-		o := Object{Class: int(m.Labels[k])}
+		o := Object{Class: int(m.Labels[k]), Mask: try.E1(rle.Encode(canvas.Height, canvas.Width, pixels))}
 		for c := range o.Box {
 			o.Box[c] = float64(m.Boxes[4*k+c])
-		}
-		if o.Mask, err = rle.Encode(canvas.Height, canvas.Width, pixels); err != nil {
-			return nil, err
 		}
 		objects = append(objects, o)
 	}

@@ -10,12 +10,14 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/detection"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -257,16 +259,14 @@ type Found struct {
 }
 
 // Predict finds the objects in an image, the best first. The error is the error of detect, or one line that names the image.
-func (p DetectionInference) Predict(ctx context.Context, a *datasets.SegmentedImage, detect Detect) ([]Found, error) {
+func (p DetectionInference) Predict(ctx context.Context, a *datasets.SegmentedImage, detect Detect) (_ []Found, err error) {
+	defer try.Handle(&err)
 	from, canvas := datasets.Size{Height: a.Height, Width: a.Width}, p.canvas(a)
 	size := p.Scale.Of(from)
 	in := canvases(canvas, make([]uint8, 3*canvas.Height*canvas.Width))
 	resize(in.Pixels, canvas.Width, a.Pixels, from, size, image.Rect(0, 0, size.Width, size.Height))
 	in.Fill = filled(size)
-	raw, err := detect(ctx, in)
-	if err != nil {
-		return nil, err
-	}
+	raw := try.E1(detect(ctx, in))
 	found, err := raw.of(a, size)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", a.Name, err)
@@ -318,12 +318,10 @@ func (r Raw) of(a *datasets.SegmentedImage, size datasets.Size) ([]Found, error)
 
 // Results returns what is found in an image in COCO's terms. categories holds a category for each class.
 func Results(found []Found, image int64, categories []datasets.ObjectCategory) []metrics.Detection {
-	results := make([]metrics.Detection, 0, len(found))
-	for _, f := range found {
+	return lo.Map(found, func(f Found, _ int) metrics.Detection {
 		box := [4]float64{f.Box[0], f.Box[1], f.Box[2] - f.Box[0], f.Box[3] - f.Box[1]}
-		results = append(results, metrics.Detection{Image: image, Category: categories[f.Class].ID, Score: f.Score, Box: &box, Mask: &f.Mask})
-	}
-	return results
+		return metrics.Detection{Image: image, Category: categories[f.Class].ID, Score: f.Score, Box: &box, Mask: &f.Mask}
+	})
 }
 
 // DetectionResult is the evaluation of a set.
@@ -336,21 +334,14 @@ type DetectionResult struct {
 // the area of its box. It is an error if an image cannot be read. Classes of the detector
 // are the categories of the set.
 func (p DetectionInference) Evaluate(ctx context.Context, images *datasets.ObjectImages, detect Detect) (result DetectionResult, err error) {
+	defer try.Handle(&err)
 	i := 0
 	for a, err := range datasets.InTurn(ctx, images.Len(), 0, images.Read) {
-		var found []Found
-		if err == nil {
-			found, err = p.Predict(ctx, a, detect)
-		}
-		if err != nil {
-			return result, err
-		}
-		result.Detections = append(result.Detections, Results(found, images.Image(i).ID, images.Truth.Categories)...)
+		try.E(err)
+		result.Detections = append(result.Detections, Results(try.E1(p.Predict(ctx, a, detect)), images.Image(i).ID, images.Truth.Categories)...)
 		i++
 	}
-	if result.Boxes, err = metrics.EvaluateCOCO(images.Truth, result.Detections, metrics.Boxes); err != nil {
-		return result, err
-	}
+	result.Boxes = try.E1(metrics.EvaluateCOCO(images.Truth, result.Detections, metrics.Boxes))
 	maskOnly := slices.Clone(result.Detections) // Their areas are then the areas of the masks, as in mmdetection and detectron2.
 	for i := range maskOnly {
 		maskOnly[i].Box = nil

@@ -175,7 +175,8 @@ func TestInferenceIsMMSegmentations(t *testing.T) {
 		var stitched []float32
 		segment := func(ctx context.Context, crops Canvases) (l Logits, err error) {
 			l, err = averaging(g.Weights)(ctx, crops)
-			classes, stitched = l.Classes, l.stitched(p.corners(size), p.crop(size), size)
+			corners, crop := p.crops(size)
+			classes, stitched = l.Classes, l.stitched(corners, crop, size)
 			return l, err
 		}
 		got, err := p.Predict(t.Context(), a, segment)

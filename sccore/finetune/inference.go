@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/layers"
@@ -82,11 +83,12 @@ type Segment func(ctx context.Context, crops Canvases) (Logits, error)
 // Predict returns the class of each pixel of an image, [a.Height, a.Width]; of equal logits the first class wins. The error is the error of segment, or one line that names the image whose logits are not finite.
 func (p SegmentationInference) Predict(ctx context.Context, a *datasets.SegmentedImage, segment Segment) ([]uint8, error) {
 	from := datasets.Size{Height: a.Height, Width: a.Width}
-	size := p.size(from)
+	scaled, by := p.Scale.Of(from), max(1, p.Divisor)
+	size := datasets.Size{Height: roundUp(scaled.Height, by), Width: roundUp(scaled.Width, by)}
 	pixels := make([]uint8, 3*size.Height*size.Width)
 	resize(pixels, size.Width, a.Pixels, from, size, image.Rect(0, 0, size.Width, size.Height))
 
-	corners, crop := p.corners(size), p.crop(size)
+	corners, crop := p.crops(size)
 	var crops []uint8
 	for _, corner := range corners {
 		for y := range crop.Height {
@@ -103,24 +105,10 @@ func (p SegmentationInference) Predict(ctx context.Context, a *datasets.Segmente
 	return heads.PredictPixels(logits.stitched(corners, crop, size), size.Height, size.Width, logits.Classes, from.Height, from.Width), nil
 }
 
-// size is what an image of a size is resized to.
-func (p SegmentationInference) size(from datasets.Size) datasets.Size {
-	size, by := p.Scale.Of(from), max(1, p.Divisor)
-	return datasets.Size{Height: roundUp(size.Height, by), Width: roundUp(size.Width, by)}
-}
-
-// crop is the size of the crops of an image.
-func (p SegmentationInference) crop(size datasets.Size) datasets.Size {
+// crops returns the top left corners of the crops of an image, row by row, and their size.
+func (p SegmentationInference) crops(size datasets.Size) (corners []image.Point, crop datasets.Size) {
 	if p.Mode == Whole {
-		return size
-	}
-	return datasets.Size{Height: min(p.CropSize, size.Height), Width: min(p.CropSize, size.Width)}
-}
-
-// corners returns the top left corners of the crops of an image, row by row.
-func (p SegmentationInference) corners(size datasets.Size) []image.Point {
-	if p.Mode == Whole {
-		return []image.Point{{}}
+		return []image.Point{{}}, size
 	}
 	starts := func(length int) (all []int) {
 		for start := 0; ; start += p.Stride {
@@ -130,33 +118,24 @@ func (p SegmentationInference) corners(size datasets.Size) []image.Point {
 			all = append(all, start)
 		}
 	}
-	var corners []image.Point
 	for _, y := range starts(size.Height) {
 		for _, x := range starts(size.Width) {
 			corners = append(corners, image.Pt(x, y))
 		}
 	}
-	return corners
+	return corners, datasets.Size{Height: min(p.CropSize, size.Height), Width: min(p.CropSize, size.Width)}
 }
 
 // Evaluate predicts the images of a set and compares them with their labels at the full size of the annotation, as mmsegmentation does. segment is called for
 // one image after the other. It is an error if an image cannot be read, or if no pixel of the set is annotated.
-func (p SegmentationInference) Evaluate(ctx context.Context, images *datasets.Segmentation, segment Segment) (metrics.Segmentation, error) {
+func (p SegmentationInference) Evaluate(ctx context.Context, images *datasets.Segmentation, segment Segment) (result metrics.Segmentation, err error) {
+	defer try.Handle(&err)
 	confusion := metrics.NewConfusion(len(images.Classes))
 	for a, err := range datasets.InTurn(ctx, images.Len(), 0, images.Read) {
-		if err != nil {
-			return metrics.Segmentation{}, err
-		}
-		classes, err := p.Predict(ctx, a, segment)
-		if err == nil {
-			err = confusion.Add(a.Mask, classes)
-		}
-		if err != nil {
-			return metrics.Segmentation{}, err
-		}
+		try.E(err)
+		try.E(confusion.Add(a.Mask, try.E1(p.Predict(ctx, a, segment))))
 	}
-	result := confusion.Segmentation()
-	if math.IsNaN(result.Accuracy) {
+	if result = confusion.Segmentation(); math.IsNaN(result.Accuracy) {
 		return result, errors.New("no pixel of the images is annotated")
 	}
 	return result, nil

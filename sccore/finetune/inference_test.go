@@ -27,14 +27,14 @@ func TestCornersOfCrops(t *testing.T) {
 						want = append(want, image.Pt(max(min(j*stride+crop, width)-crop, 0), max(min(i*stride+crop, height)-crop, 0)))
 					}
 				}
-				got := SegmentationInference{Mode: Slide, CropSize: crop, Stride: stride}.corners(datasets.Size{Height: height, Width: width})
+				got, _ := SegmentationInference{Mode: Slide, CropSize: crop, Stride: stride}.crops(datasets.Size{Height: height, Width: width})
 				if !slices.Equal(got, want) {
 					t.Fatalf("crops of %d every %d of %d×%d: %v, want %v", crop, stride, width, height, got, want)
 				}
 			}
 		}
 	}
-	if got := (SegmentationInference{Mode: Whole}).corners(datasets.Size{Height: 3, Width: 4}); !slices.Equal(got, []image.Point{{}}) {
+	if got, _ := (SegmentationInference{Mode: Whole}).crops(datasets.Size{Height: 3, Width: 4}); !slices.Equal(got, []image.Point{{}}) {
 		t.Errorf("whole: %v", got)
 	}
 }
@@ -128,7 +128,8 @@ func TestInferenceSaysWhatIsWrong(t *testing.T) {
 	fixed := func(l Logits, err error) Segment {
 		return func(context.Context, Canvases) (Logits, error) { return l, err }
 	}
-	crops := len(p.corners(datasets.Size{Height: 12, Width: 18}))
+	corners, _ := p.crops(datasets.Size{Height: 12, Width: 18})
+	crops := len(corners)
 	for name, c := range map[string]struct {
 		images  *datasets.Segmentation
 		segment Segment

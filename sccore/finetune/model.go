@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -72,10 +73,8 @@ func (n network) export(path, name string, description any, metadata map[string]
 // open reads a file of a trained network into description, which check then checks, and compiles the graph that predict returns for an image of a
 // size. name and experiment say what the network is and what trains it.
 func open(b compute.Backend, path, name, experiment string, description any, vit *encoder.ViT, check func() error, predict func() (graph, datasets.Size)) (n network, err error) {
-	named, metadata, err := safetensors.Read(path)
-	if err != nil {
-		return n, err
-	}
+	defer try.Handle(&err)
+	named, metadata := try.E2(safetensors.Read(path))
 	text, ok := metadata[modelKey+name]
 	if !ok {
 		return n, fmt.Errorf("%s: holds no %s; \"semcon run %s\" trains one", path, name, experiment)
@@ -130,10 +129,7 @@ func OpenSegmentationModel(b compute.Backend, path string) (*SegmentationModel, 
 		side := 6 * s.ViT.PatchSize
 		return s.predict(m.Mean, m.Std), datasets.Size{Height: side, Width: side}
 	})
-	if err != nil {
-		return nil, err
-	}
-	return m, nil
+	return m, err
 }
 
 // Segment returns the logits of crops, for [SegmentationInference].
@@ -158,8 +154,7 @@ func OpenDetectionModel(b compute.Backend, path string) (*DetectionModel, error)
 	d := &m.Detector
 	var err error
 	m.network, err = open(b, path, detector, "detection", &m.DetectorDescription, &d.ViT, func() error {
-		err := cmp.Or(settings.Check(d), settings.CheckGroup("inference", m.Inference))
-		switch {
+		switch err := cmp.Or(settings.Check(d), settings.CheckGroup("inference", m.Inference)); {
 		case err != nil:
 			return err
 		case len(m.Categories) != d.Classes:
@@ -171,10 +166,7 @@ func OpenDetectionModel(b compute.Backend, path string) (*DetectionModel, error)
 	}, func() (graph, datasets.Size) {
 		return d.predict(m.Mean, m.Std), m.Inference.canvas(&datasets.SegmentedImage{Height: 1, Width: 2})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return m, nil
+	return m, err
 }
 
 // Detect returns what the model finds, for [DetectionInference].

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -179,11 +180,8 @@ func (t SegmentationTraining) Batches(ctx context.Context, images *datasets.Segm
 		}
 		return datasets.Size{Height: t.Transform.CropSize, Width: t.Transform.CropSize}, places
 	}, func(_ datasets.Size, at Place) (crop SegmentationCrop, err error) {
-		a, err := images.Read(at.Image)
-		if err != nil {
-			return crop, err
-		}
-		return t.Transform.Apply(a, seed, at.Epoch, at.Image), nil
+		defer try.Handle(&err)
+		return t.Transform.Apply(try.E1(images.Read(at.Image)), seed, at.Epoch, at.Image), nil
 	})
 }
 
@@ -213,18 +211,17 @@ func (s Segmenter) predict(mean, std [3]float64) graph {
 
 // segment returns the logits of crops of whole patches, which the network sees one after the other.
 func (n network) segment(ctx context.Context, s Segmenter, crops Canvases) (all Logits, err error) {
+	defer try.Handle(&err)
 	if patch := s.ViT.PatchSize; crops.Height%patch != 0 || crops.Width%patch != 0 {
 		return all, fmt.Errorf("crops of %d×%d pixels cannot be split into patches of %d", crops.Width, crops.Height, patch)
 	}
 	one := 3 * crops.Height * crops.Width
 	for i := range crops.Count {
-		if err := n.call(ctx, canvases(crops.Size, crops.Pixels[i*one:(i+1)*one]), func(outputs []*tensors.Tensor) {
+		try.E(n.call(ctx, canvases(crops.Size, crops.Pixels[i*one:(i+1)*one]), func(outputs []*tensors.Tensor) {
 			shape := outputs[0].Shape()
 			all.Rows, all.Columns, all.Classes = shape.Dim(1), shape.Dim(2), shape.Dim(3)
 			all.Values = append(all.Values, tensors.MustCopyFlatData[float32](outputs[0])...)
-		}); err != nil {
-			return all, err
-		}
+		}))
 	}
 	return all, nil
 }

@@ -3,10 +3,12 @@ package metrics
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/rle"
 )
@@ -95,18 +97,19 @@ func (r COCOAP) String() string {
 //   - An annotation with the id 0 is matched and nevertheless counts as missed: number annotations from 1.
 //
 // An annotation without a mask is an error where masks are compared.
-func EvaluateCOCO(truth *datasets.Instances, detections []Detection, kind COCOKind) (COCOAP, error) {
-	regions, err := detectedRegions(truth, detections, kind)
-	if err != nil {
-		return COCOAP{}, err
-	}
-	cells := map[cocoCellKey]*cocoCell{}
+func EvaluateCOCO(truth *datasets.Instances, detections []Detection, kind COCOKind) (_ COCOAP, err error) {
+	defer try.Handle(&err)
+	regions := try.E1(detectedRegions(truth, detections, kind))
+	byCategory := map[int64]map[int64]*cocoCell{}
 	cellOf := func(category, image int64) *cocoCell {
-		key := cocoCellKey{category, image}
-		if cells[key] == nil {
-			cells[key] = &cocoCell{key: key}
+		if byCategory[category] == nil {
+			byCategory[category] = map[int64]*cocoCell{}
 		}
-		return cells[key]
+		cells := byCategory[category]
+		if cells[image] == nil {
+			cells[image] = &cocoCell{image: image}
+		}
+		return cells[image]
 	}
 	for _, a := range truth.Annotations {
 		r := cocoRegion{id: a.ID, box: a.Box, area: a.Area, crowd: a.Crowd}
@@ -125,18 +128,13 @@ func EvaluateCOCO(truth *datasets.Instances, detections []Detection, kind COCOKi
 			c.detected = append(c.detected, regions[i])
 		}
 	}
-	byCategory := map[int64][]*cocoCell{}
-	for _, c := range cells {
-		byCategory[c.key.category] = append(byCategory[c.key.category], c)
-	}
-	categories := slices.SortedFunc(slices.Values(truth.Categories), func(a, b datasets.ObjectCategory) int { return truth.CompareIDs(a.ID, b.ID) })
 	var total cocoMeans
+	categories := slices.SortedFunc(slices.Values(truth.Categories), func(a, b datasets.ObjectCategory) int { return truth.CompareIDs(a.ID, b.ID) })
 	for _, category := range categories {
-		of := byCategory[category.ID]
-		slices.SortFunc(of, func(a, b *cocoCell) int { return truth.CompareIDs(a.key.image, b.key.image) })
+		of := slices.SortedFunc(maps.Values(byCategory[category.ID]), func(a, b *cocoCell) int { return truth.CompareIDs(a.image, b.image) })
 		for _, c := range of {
 			if err := c.prepare(kind); err != nil {
-				return COCOAP{}, fmt.Errorf("image %d: %w", c.key.image, err)
+				return COCOAP{}, fmt.Errorf("image %d: %w", c.image, err)
 			}
 		}
 		total.add(of)

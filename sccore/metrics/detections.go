@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/jsonstream"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -25,11 +26,9 @@ type Detection struct {
 }
 
 // OpenDetections reads a file of [ReadDetections].
-func OpenDetections(path string, truth *datasets.Instances) ([]Detection, error) {
-	file, err := jsonstream.Open(path)
-	if err != nil {
-		return nil, err
-	}
+func OpenDetections(path string, truth *datasets.Instances) (_ []Detection, err error) {
+	defer try.Handle(&err)
+	file := try.E1(jsonstream.Open(path))
 	defer file.Close()
 	return ReadDetections(file, path, truth)
 }
@@ -38,21 +37,17 @@ func OpenDetections(path string, truth *datasets.Instances) ([]Detection, error)
 // polygons, counts or compressed text. The first detection that is wrong is an error that names the file and the detection's place, from 0: leaving it
 // out would change what is measured.
 func ReadDetections(r io.Reader, name string, truth *datasets.Instances) (detections []Detection, err error) {
+	defer try.HandleF(&err, func() { err = fmt.Errorf("%s: %w", name, err) })
 	stream := jsonstream.New(r)
-	err = stream.Array(func(i int) error {
+	try.E(stream.Array(func(i int) error {
 		d, err := readDetection(stream, truth)
 		if err != nil {
 			return fmt.Errorf("detection %d: %w", i, err)
 		}
 		detections = append(detections, d)
 		return nil
-	})
-	if err == nil {
-		err = stream.End()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
+	}))
+	try.E(stream.End())
 	return detections, nil
 }
 
@@ -62,9 +57,8 @@ func WriteDetections(path string, detections []Detection) error {
 		Size   [2]int `json:"size"` // Height and width.
 		Counts string `json:"counts"`
 	}
-	var text bytes.Buffer
-	separator := "[\n"
-	for _, d := range detections {
+	text := bytes.NewBufferString("[")
+	for i, d := range detections {
 		out := struct {
 			Image    int64       `json:"image_id"`
 			Category int64       `json:"category_id"`
@@ -80,11 +74,7 @@ func WriteDetections(path string, detections []Detection) error {
 		if err != nil {
 			return fmt.Errorf("writing %s: %w", path, err)
 		}
-		fmt.Fprintf(&text, "%s%s", separator, line)
-		separator = ",\n"
-	}
-	if len(detections) == 0 {
-		text.WriteString("[")
+		fmt.Fprintf(text, "%s\n%s", lo.Ternary(i > 0, ",", ""), line)
 	}
 	text.WriteString("\n]\n")
 	return atomicfile.WriteBytes(path, text.Bytes())
@@ -162,11 +152,9 @@ type cocoRegion struct {
 	crowd bool
 }
 
-type cocoCellKey struct{ category, image int64 }
-
 // cocoCell holds what one image has of one category.
 type cocoCell struct {
-	key      cocoCellKey
+	image    int64
 	truth    []cocoRegion // In the file's order.
 	detected []cocoRegion // By descending score, at most 100.
 	ious     [][]float64  // [detected][truth].

@@ -231,52 +231,42 @@ func (c Config) withoutLimits() Config {
 
 // Ablation is a line of Tab. ablation. It says which parts of the method are on.
 type Ablation struct {
-	Line int
-	Name string
-	// The losses of λ̄1, λ1, λ̄2 and λ2, and the Object-Aware Filter with L_proto.
-	ImageAlignment, PatchAlignment, ImageConcentration, PatchConcentration, Filter bool
+	Line   int
+	Name   string
+	On     losses.Lambdas // 1 for the losses that are on, 0 for the others.
+	Filter bool           // The Object-Aware Filter is on.
 	// BlocksAfterFilter is that of [Config] if it is above 0. Lines with 0 leave the filter where it is.
 	BlocksAfterFilter int
 	FilterAs          encoder.Filter // What stands in the filter's place.
-	WithoutProtoLoss  bool           // Leaves out L_proto, which a filter has.
 }
 
 // Ablations are the paper's seven lines in its order.
 var Ablations = []Ablation{
-	{Line: 1, Name: "image alignment", ImageAlignment: true},
-	{Line: 2, Name: "patch alignment", PatchAlignment: true},
-	{Line: 3, Name: "both alignments", ImageAlignment: true, PatchAlignment: true},
-	{Line: 4, Name: "image alignment + concentration", ImageAlignment: true, ImageConcentration: true},
-	{Line: 5, Name: "patch alignment + concentration", PatchAlignment: true, PatchConcentration: true},
-	{Line: 6, Name: "all losses", ImageAlignment: true, PatchAlignment: true, ImageConcentration: true, PatchConcentration: true},
-	{Line: 7, Name: "all losses + filter", ImageAlignment: true, PatchAlignment: true, ImageConcentration: true, PatchConcentration: true, Filter: true},
+	{Line: 1, Name: "image alignment", On: losses.Lambdas{ImageAlignment: 1}},
+	{Line: 2, Name: "patch alignment", On: losses.Lambdas{PatchAlignment: 1}},
+	{Line: 3, Name: "both alignments", On: losses.Lambdas{ImageAlignment: 1, PatchAlignment: 1}},
+	{Line: 4, Name: "image alignment + concentration", On: losses.Lambdas{ImageAlignment: 1, ImageConcentration: 1}},
+	{Line: 5, Name: "patch alignment + concentration", On: losses.Lambdas{PatchAlignment: 1, PatchConcentration: 1}},
+	{Line: 6, Name: "all losses", On: withoutProto},
+	{Line: 7, Name: "all losses + filter", On: losses.DefaultLambdas(), Filter: true},
 }
+
+// withoutProto has all losses but L_proto on.
+var withoutProto = losses.Lambdas{PatchAlignment: 1, ImageAlignment: 1, PatchConcentration: 1, ImageConcentration: 1}
 
 // FilterAblations are lines that the paper does not have, with what differs from line 7: the filter in the block before the last, so that the last attention lets
 // [CLS] see it; what else may give the filter's gain in its place; and the filter without its loss.
 var FilterAblations = []Ablation{
-	varied(8, "the filter before the last attention", Ablation{BlocksAfterFilter: 1}),
-	varied(9, "a residual block of as many parameters for the filter", Ablation{FilterAs: encoder.ResidualBlock, WithoutProtoLoss: true}),
-	varied(10, "the filter with frozen random prototypes", Ablation{FilterAs: encoder.FrozenPrototypes, WithoutProtoLoss: true}),
-	varied(11, "the filter without L_proto", Ablation{WithoutProtoLoss: true}),
-}
-
-// varied is line 7 with another number and name and what a variation changes.
-func varied(line int, name string, by Ablation) Ablation {
-	by.Line, by.Name = line, name
-	by.ImageAlignment, by.PatchAlignment, by.ImageConcentration, by.PatchConcentration, by.Filter = true, true, true, true, true
-	return by
+	{Line: 8, Name: "the filter before the last attention", On: losses.DefaultLambdas(), Filter: true, BlocksAfterFilter: 1},
+	{Line: 9, Name: "a residual block of as many parameters for the filter", On: withoutProto, Filter: true, FilterAs: encoder.ResidualBlock},
+	{Line: 10, Name: "the filter with frozen random prototypes", On: withoutProto, Filter: true, FilterAs: encoder.FrozenPrototypes},
+	{Line: 11, Name: "the filter without L_proto", On: withoutProto, Filter: true},
 }
 
 // Config turns off, in a configuration with everything on, the parts that the line leaves out.
 func (a Ablation) Config(all Config) Config {
-	for i, on := range []bool{a.ImageAlignment, a.PatchAlignment, a.ImageConcentration, a.PatchConcentration, a.Filter} { // As in [Losses].
-		if !on {
-			*Losses[i].lambda(&all.Lambdas) = 0
-		}
-	}
-	if a.WithoutProtoLoss {
-		all.Lambdas.Prototypes = 0
+	for _, loss := range Losses {
+		*loss.lambda(&all.Lambdas) *= loss.Lambda(a.On)
 	}
 	switch {
 	case !a.Filter:

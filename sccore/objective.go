@@ -8,6 +8,7 @@ import (
 	"math"
 	"reflect"
 
+	"github.com/dsnet/try"
 	"github.com/samber/lo"
 
 	. "github.com/gomlx/gomlx/core/graph" //nolint
@@ -102,11 +103,9 @@ func (t *Trainer) update(scope *model.Scope, variables []*model.Variable, gradie
 
 // batches reads the parts of a run's batches and draws their views.
 func (t *Trainer) batches(ctx context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
-	return train.Prepared(t.mixture(seed).Batches(ctx, from), func(batch *datasets.Batch) (train.Batch, error) {
-		inputs, err := t.inputs(t.step, batch, seed, nil)
-		if err != nil {
-			return train.Batch{}, err
-		}
+	return train.Prepared(t.mixture(seed).Batches(ctx, from), func(batch *datasets.Batch) (_ train.Batch, err error) {
+		defer try.Handle(&err)
+		inputs := try.E1(t.inputs(t.step, batch, seed, nil))
 		return train.Batch{Inputs: inputs[:len(inputs)-1], Taken: func() { t.Skip(batch.Skipped) }}, nil
 	})
 }
@@ -214,11 +213,10 @@ func weightedSum(of, lambdas [len(Losses)]*Node, on losses.Lambdas) (total *Node
 			continue
 		}
 		weighted := Mul(of[i], ConvertDType(lambdas[i], of[i].DType()))
-		if total == nil {
-			total = weighted
-		} else {
-			total = Add(total, weighted)
+		if total != nil {
+			weighted = Add(total, weighted)
 		}
+		total = weighted
 	}
 	return total
 }
@@ -251,13 +249,11 @@ func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
 }
 
 // measureLambdas sets the weights by the lengths of the gradients.
-func (t *Trainer) measureLambdas(ctx context.Context) error {
+func (t *Trainer) measureLambdas(ctx context.Context) (err error) {
+	defer try.Handle(&err)
 	var sums losses.Lambdas
 	for part := range batchesForLambdas {
-		d, err := t.diagnose(ctx, part)
-		if err != nil {
-			return err
-		}
+		d := try.E1(t.diagnose(ctx, part))
 		for _, loss := range Losses {
 			*loss.lambda(&sums) += loss.Lambda(d.Lengths)
 		}

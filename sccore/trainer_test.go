@@ -129,11 +129,11 @@ func TestAblations(t *testing.T) {
 		trainer := newTrainer(t, b, tinyData(), line.Config(tiny()))
 		g := trained(t, trainer, 1, 1)[0]
 		for name, on := range map[string][2]bool{
-			"image alignment":     {line.ImageAlignment, g.ImageAlignment > 0},
-			"patch alignment":     {line.PatchAlignment, g.PatchAlignment > 0},
-			"image concentration": {line.ImageConcentration, g.ImageConcentration > 0},
-			"patch concentration": {line.PatchConcentration, g.PatchConcentration > 0},
-			"prototypes":          {line.Filter && !line.WithoutProtoLoss, g.Prototypes > 0},
+			"image alignment":     {line.On.ImageAlignment > 0, g.ImageAlignment > 0},
+			"patch alignment":     {line.On.PatchAlignment > 0, g.PatchAlignment > 0},
+			"image concentration": {line.On.ImageConcentration > 0, g.ImageConcentration > 0},
+			"patch concentration": {line.On.PatchConcentration > 0, g.PatchConcentration > 0},
+			"prototypes":          {line.On.Prototypes > 0, g.Prototypes > 0},
 		} {
 			if on[0] != on[1] {
 				t.Errorf("line %d: %s is %v, want %v", line.Line, name, on[1], on[0])

@@ -16,14 +16,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
 
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/distributed"
 	_ "github.com/gomlx/compute/gobackend" // The pure-Go engine.
+	"github.com/gomlx/go-xla/stablehlo"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/backend/xlacache"
 )
 
@@ -55,10 +59,12 @@ func openAs(config string, open func() (compute.Backend, error)) (b compute.Back
 	try.E(forbidDownloads())
 	try.E(checkCUDA(config, HasGPU()))
 	try.E(setFlags(config))
-	if err = cachePrograms(config); err == nil {
-		if caught := exceptions.TryCatch[error](func() { b, err = open() }); caught != nil {
-			err = caught
-		}
+	engine, plugin, _ := split(config)
+	if engine == "xla" && filepath.IsAbs(plugin) && isFile(plugin) { // Or opening it says what is wrong.
+		err = xlacache.Install(plugin, GPUModel()) // Puts the cache of compiled programs before the plugin's compiler.
+	}
+	if err == nil {
+		err = Catch(func() error { b, err = open(); return err })
 	}
 	if err != nil {
 		line, _, _ := strings.Cut(err.Error(), "\n")
@@ -67,13 +73,10 @@ func openAs(config string, open func() (compute.Backend, error)) (b compute.Back
 	return b, nil
 }
 
-// cachePrograms puts the cache of compiled programs before the compiler of the plugin that a configuration names by its path.
-func cachePrograms(config string) error {
-	engine, plugin, _ := split(config)
-	if engine != "xla" || !filepath.IsAbs(plugin) || !isFile(plugin) { // Opening it says what is wrong.
-		return nil
-	}
-	return xlacache.Install(plugin, GPUModel())
+// Catch runs f and returns its error, or what it panics with: GoMLX panics where a graph cannot be built.
+func Catch(f func() error) (err error) {
+	caught := exceptions.TryCatch[error](func() { err = f() })
+	return cmp.Or(caught, err)
 }
 
 // split splits a configuration: "xla:cuda,tf32=false" into "xla", "cuda" and "tf32=false".
@@ -117,10 +120,8 @@ func TF32() bool {
 }
 
 // IsGo reports whether [Open] opens the pure-Go engine, which is fine for tests but slow for training.
-func IsGo() bool { return isGo(Config()) }
-
-func isGo(config string) bool {
-	engine, _, _ := split(config)
+func IsGo() bool {
+	engine, _, _ := split(Config())
 	return engine == Go
 }
 
@@ -138,10 +139,9 @@ type install struct {
 
 // installs lists the folders that may hold plugins, in the order of the search.
 func installs() []install {
-	var all []install
-	for _, root := range checkouts() {
-		all = append(all, install{filepath.Join(root, SetupDir), "the checkout " + root})
-	}
+	all := lo.Map(checkouts(), func(root string, _ int) install {
+		return install{filepath.Join(root, SetupDir), "the checkout " + root}
+	})
 	if cache, err := CacheDir(); err == nil {
 		all = append(all, install{cache, "the user's cache " + cache})
 	}
@@ -210,3 +210,88 @@ func glob(elements ...string) []string {
 	}
 	return matches
 }
+
+// BatchAxis is the axis of [Mesh].
+const BatchAxis = "batch"
+
+// meshes has a mesh for each backend that [OpenDevices] has opened for several devices.
+var meshes sync.Map
+
+// Mesh is the row of devices that training on a backend divides a batch over; nil unless [OpenDevices] opened it for several. It is the same in each call, as
+// GoMLX wants for graphs that share variables.
+func Mesh(b compute.Backend) *distributed.DeviceMesh {
+	if mesh, ok := meshes.Load(b); ok {
+		return mesh.(*distributed.DeviceMesh)
+	}
+	return nil
+}
+
+// Devices is the number of devices that training on a backend divides a batch over.
+func Devices(b compute.Backend) int {
+	if mesh := Mesh(b); mesh != nil {
+		return mesh.NumDevices()
+	}
+	return 1
+}
+
+// OpenDevices is [Open] for training on n devices of this host: GPUs with XLA's CUDA plugin, virtual devices with its CPU plugin, which share the cores.
+// With 1 it is Open. The error says why there are not as many.
+func OpenDevices(n int) (compute.Backend, error) {
+	if n == 1 {
+		return Open()
+	}
+	return openDevices(Config(), n)
+}
+
+func openDevices(config string, n int) (b compute.Backend, err error) {
+	name, plugin, _ := split(config)
+	switch {
+	case n < 1:
+		return nil, fmt.Errorf("devices %d: want 1 or more", n)
+	case name == Go:
+		return nil, fmt.Errorf("devices %d: the pure-Go engine has 1", n)
+	case strings.Contains(filepath.Base(plugin), "cpu"):
+		b, err = openAs(config, func() (compute.Backend, error) { return openCPUs(config, n) })
+	default:
+		b, err = OpenConfig(config)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if has := b.NumDevices(); has < n {
+		b.Finalize()
+		return nil, fmt.Errorf("devices %d: backend %q has %d", n, config, has)
+	}
+	mesh, err := distributed.NewDeviceMesh([]int{n}, []string{BatchAxis})
+	if err != nil {
+		return nil, err
+	}
+	meshes.Store(b, mesh)
+	return b, nil
+}
+
+// Alias lets a result of a program take the memory of a parameter, an old value that the caller gives away. Without it XLA allocates the result anew
+// and copies. On backends that manage their own memory it does nothing. It reports whether it did something, and says once on standard error if XLA did not let it.
+//
+// PJRT reads the pairs from an attribute of the parameter, which go-xla can write but does not let callers set; hence the reflection.
+func Alias(parameter compute.Value, result int) bool {
+	node := reflect.ValueOf(parameter)
+	if node.Kind() != reflect.Pointer || node.Elem().Kind() != reflect.Struct || !strings.Contains(node.Type().String(), "xla") {
+		return false
+	}
+	field := node.Elem().FieldByName("value")
+	if !field.IsValid() || field.Type() != reflect.TypeFor[*stablehlo.Value]() {
+		notAliased.Do(func() {
+			fmt.Fprintln(os.Stderr, "this version of go-xla has its parameters in another place: steps copy the weights, and need more memory")
+		})
+		return false
+	}
+	value := (*stablehlo.Value)(field.UnsafePointer())
+	if value.Attributes == nil {
+		value.Attributes = map[string]any{}
+	}
+	value.Attributes["tf.aliasing_output"] = int32(result)
+	return true
+}
+
+var notAliased sync.Once

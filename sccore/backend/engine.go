@@ -22,7 +22,7 @@ func Engine() string { return engineOf(Config(), os.Getenv(compute.ConfigEnvVar)
 func engineOf(config string, fromEnv bool, installs []install) string {
 	engine, plugin, options := split(config)
 	said := strings.ToUpper(engine) + ", " + plugin
-	if isGo(config) {
+	if engine == Go {
 		said, options = "pure Go", ""
 	}
 	for _, in := range installs {
@@ -115,11 +115,7 @@ var GPUModel = sync.OnceValue(func() string {
 // gpuModelBelow reads the model from the driver's files.
 func gpuModelBelow(root string) string {
 	for _, path := range glob(root, "proc", "driver", "nvidia", "gpus", "*", "information") {
-		information, err := os.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(information)) {
+		for line := range strings.Lines(read(path)) {
 			if model, ok := strings.CutPrefix(line, "Model:"); ok {
 				return strings.TrimSpace(model)
 			}
@@ -159,20 +155,11 @@ var Versions = sync.OnceValue(func() map[string]string {
 
 // checkedOut reads the commit that a checkout stands at, as "go run" does not record it; empty if it cannot be told.
 func checkedOut(root string) string {
-	git := filepath.Join(root, ".git")
-	head, err := os.ReadFile(filepath.Join(git, "HEAD"))
-	if err != nil {
-		return ""
+	commit, isRef := strings.CutPrefix(read(root, ".git", "HEAD"), "ref: ")
+	if isRef {
+		return read(root, ".git", commit)
 	}
-	commit, isRef := strings.CutPrefix(strings.TrimSpace(string(head)), "ref: ")
-	if !isRef {
-		return commit
-	}
-	hash, err := os.ReadFile(filepath.Join(git, commit))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(hash))
+	return commit
 }
 
 // Memory returns how many bytes of memory the engine may have: what the machine has, or less where a control group says so. It is 0 where that is not known,
@@ -181,20 +168,18 @@ func Memory() (bytes int64) {
 	if strings.Contains(Config(), "cuda") {
 		return 0
 	}
-	for _, line := range strings.Split(read("/proc/meminfo"), "\n") {
-		if kilobytes, ok := strings.CutPrefix(line, "MemTotal:"); ok {
-			n, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(kilobytes, "kB")), 10, 64)
-			bytes = n << 10
-		}
+	if _, err := fmt.Sscanf(read("/proc/meminfo"), "MemTotal: %d kB", &bytes); err != nil {
+		return 0
 	}
-	if limit, err := strconv.ParseInt(strings.TrimSpace(read("/sys/fs/cgroup/memory.max")), 10, 64); err == nil && limit < bytes {
-		return limit
+	bytes <<= 10
+	if limit, err := strconv.ParseInt(read("/sys/fs/cgroup/memory.max"), 10, 64); err == nil {
+		return min(limit, bytes)
 	}
 	return bytes
 }
 
-// read returns the content of a file of the system, or nothing.
-func read(path string) string {
-	content, _ := os.ReadFile(path)
-	return string(content)
+// read returns the content of a file without blanks around it, or nothing if it cannot be read.
+func read(path ...string) string {
+	content, _ := os.ReadFile(filepath.Join(path...))
+	return strings.TrimSpace(string(content))
 }

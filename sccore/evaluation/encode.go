@@ -153,7 +153,7 @@ func RandomViT(name string, seed int) (v encoder.ViT, store *model.Store, err er
 	host := try.E1(backend.OpenConfig(backend.Go))
 	defer host.Finalize()
 	store = model.NewStore()
-	try.E(caught(func() (err error) {
+	try.E(backend.Catch(func() (err error) {
 		defer try.Handle(&err)
 		tokens := try.E1(model.NewExec(host, store, func(scope *model.Scope, images *Node) *Node { return v.Tokens(scope, images).Class }))
 		defer tokens.Finalize()
@@ -201,7 +201,7 @@ func (p PatchProbe) predict(b compute.Backend, train, test AnnotatedPatches, cla
 	}
 	store := model.NewStore()
 	defer store.Finalize()
-	return predicted, caught(func() (err error) {
+	return predicted, backend.Catch(func() (err error) {
 		defer try.Handle(&err)
 		mean, deviation := train.standardization()
 		for name, values := range map[string][]float32{"mean": mean, "deviation": deviation} {

@@ -12,8 +12,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/samber/lo"
+	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/layers"
@@ -284,7 +284,7 @@ func (f *FeatureExtractor) graph(o Outputs) func(root *model.Scope, images *Node
 
 // call computes the outputs of a graph of images, [batch, height, width, 3]. A graph is compiled once for each key.
 func (f *FeatureExtractor) call(key string, images *tensors.Tensor, graph func(root *model.Scope, images *Node) []*Node) (flat [][]float32, err error) {
-	return flat, caught(func() (err error) {
+	return flat, backend.Catch(func() (err error) {
 		defer try.Handle(&err)
 		if f.execs[key] == nil {
 			f.execs[key] = try.E1(model.NewExec(f.backend, f.store, graph))
@@ -300,14 +300,6 @@ func (f *FeatureExtractor) call(key string, images *tensors.Tensor, graph func(r
 // float64s converts values.
 func float64s(values []float32) []float64 {
 	return lo.Map(values, func(x float32, _ int) float64 { return float64(x) })
-}
-
-// caught runs f and returns a panic of graph building as an error.
-func caught(f func() error) (err error) {
-	if panicked := exceptions.TryCatch[error](func() { err = f() }); panicked != nil {
-		return panicked
-	}
-	return err
 }
 
 // Attention are attention maps of one image: of [CLS] in the last block, and of patches in the Object-Aware Filter. Each is [Rows·Columns], row by row.

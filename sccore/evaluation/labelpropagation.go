@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -212,7 +213,7 @@ func (t *Tracker) Close() {
 // Track returns the masks of all frames of a video, [height·width] each: the first as given, the others as predicted. The error names the video, and
 // the file at fault if there is one.
 func (t *Tracker) Track(ctx context.Context, v datasets.Video) (masks [][]uint8, err error) {
-	if err = caught(func() error { masks, err = t.track(ctx, v); return err }); err != nil {
+	if err = backend.Catch(func() error { masks, err = t.track(ctx, v); return err }); err != nil {
 		return nil, fmt.Errorf("video %s: %w", v.Name, err)
 	}
 	return masks, nil

@@ -15,6 +15,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/knn"
@@ -117,7 +118,7 @@ func (p LinearProbe) Rank(b compute.Backend, from knn.Labelled, queries []float3
 func (h headTraining) rank(b compute.Backend, classes, top int, read func() (queries []float32, dim int, err error)) (ranked [][]int32, err error) {
 	store := model.NewStore()
 	defer store.Finalize()
-	err = caught(func() (err error) {
+	err = backend.Catch(func() (err error) {
 		defer try.Handle(&err)
 		try.E(h.run(b, store))
 		queries, dim := try.E2(read())

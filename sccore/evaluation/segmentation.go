@@ -21,6 +21,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/samber/lo"
+	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/metrics"
@@ -219,7 +220,7 @@ func headScope(scope *model.Scope, i int) *model.Scope { return scope.At("head%d
 // Logits returns each head's logits for features, [batch, rows, columns, Dim] with any rows and columns: [batch, s·rows, s·columns, Classes], where s
 // is 1 for linear heads and 8 for FCNs. Each new shape is compiled.
 func (t *SegmentationTrainer) Logits(features *tensors.Tensor) (logits []*tensors.Tensor, err error) {
-	return logits, caught(func() error { logits, err = t.logits.Call(features); return err })
+	return logits, backend.Catch(func() error { logits, err = t.logits.Call(features); return err })
 }
 
 // task is the training: features, [Batch, Grid, Grid, Dim]; labels, [Batch, 8·Grid, 8·Grid] of uint8, a class or [datasets.Ignore]; and learning rates.

@@ -12,7 +12,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/safetensors"
@@ -88,10 +88,10 @@ func open(b compute.Backend, path, name, experiment string, description any, vit
 	graph, size := predict()
 	if n, err = newNetwork(b, model.NewStore(), graph); err == nil {
 		// Compiling makes the variables, which the file must have exactly.
-		caught := exceptions.TryCatch[error](func() {
-			_, err = n.exec.Compile(shapes.Make(dtypes.Uint8, 1, size.Height, size.Width, 3), shapes.Make(dtypes.Int32, 1, 2))
+		err = backend.Catch(func() error {
+			_, err := n.exec.Compile(shapes.Make(dtypes.Uint8, 1, size.Height, size.Width, 3), shapes.Make(dtypes.Int32, 1, 2))
+			return err
 		})
-		err = cmp.Or(caught, err)
 	}
 	if err == nil {
 		err = weights.ImportModel(named, n.store)

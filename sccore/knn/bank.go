@@ -13,7 +13,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/sccore/backend"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -81,7 +81,7 @@ func (bank *Bank) search(ctx context.Context, queries []float32, k int, use func
 		return fmt.Errorf("queries: %w", err)
 	}
 	rows, columns := min(bank.blocks.queries, asked.len()), min(bank.blocks.features, bank.Len())
-	caught := exceptions.TryCatch[error](func() {
+	return backend.Catch(func() (err error) {
 		block, part := bank.block(rows), bank.block(columns)
 		defer block.FinalizeAll()
 		defer part.FinalizeAll()
@@ -94,7 +94,7 @@ func (bank *Bank) search(ctx context.Context, queries []float32, k int, use func
 			}
 			for begin := 0; begin < bank.Len(); begin += columns {
 				if err = ctx.Err(); err != nil {
-					return
+					return err
 				}
 				tensors.MustMutableFlatData(part, func(flat []float32) { bank.features.fill(flat, begin) })
 				cosines := bank.multiply.MustCall(block, part)[0]
@@ -108,8 +108,8 @@ func (bank *Bank) search(ctx context.Context, queries []float32, k int, use func
 				use(first+i, best[i].candidates)
 			}
 		}
+		return nil
 	})
-	return cmp.Or(caught, err)
 }
 
 // block returns memory for rows, [rows, dim], which the engine reads in place where it can.

@@ -82,7 +82,8 @@ func (n *Neighbours) Positive(seed uint64) func(step int, image int32) int32 {
 // Stored reads the k neighbours of a number of images from the file at path, or finds them and stores them there. encode returns the features of the images,
 // as [Find] wants them; it is not called if the file is there. source says what was compared, and must equal the file's source. k is at most images − 1.
 func Stored(ctx context.Context, b compute.Backend, path string, images, k int, source string,
-	encode func() (features []float32, dim int, err error)) (*Neighbours, error) {
+	encode func() (features []float32, dim int, err error)) (_ *Neighbours, err error) {
+	defer try.Handle(&err)
 	if _, err := os.Stat(path); err == nil {
 		found, err := Read(path, images, source)
 		if err != nil {
@@ -90,14 +91,8 @@ func Stored(ctx context.Context, b compute.Backend, path string, images, k int, 
 		}
 		return found, err
 	}
-	features, dim, err := encode()
-	if err != nil {
-		return nil, err
-	}
-	found, err := Find(ctx, b, features, dim, min(k, images-1), progress.Discard)
-	if err != nil {
-		return nil, err
-	}
+	features, dim := try.E2(encode())
+	found := try.E1(Find(ctx, b, features, dim, min(k, images-1), progress.Discard))
 	found.Source = source
 	return found, found.Write(path)
 }
@@ -109,11 +104,9 @@ func (n *Neighbours) Write(path string) error {
 }
 
 // Read reads what [Neighbours.Write] stored for this number of images, from this source. The error is one line that names the file.
-func Read(path string, images int, source string) (*Neighbours, error) {
-	named, metadata, err := safetensors.Read(path)
-	if err != nil {
-		return nil, err
-	}
+func Read(path string, images int, source string) (_ *Neighbours, err error) {
+	defer try.Handle(&err)
+	named, metadata := try.E2(safetensors.Read(path))
 	indices := named["neighbours"]
 	switch {
 	case indices == nil || indices.DType() != dtypes.Int32 || indices.Rank() != 2 || indices.Shape().Dim(1) < 1:

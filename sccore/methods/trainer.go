@@ -17,7 +17,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/layers"
@@ -282,13 +282,10 @@ func NewFeatureExtractor(b compute.Backend, name string, size, viewsOfEach int) 
 		x := standardized(views.Apply(images, params, size))
 		return backbone.Features(scope.In(onlineScope).In("backbone"), x, layers.Norm{})
 	}))
-	caught := exceptions.TryCatch[error](func() {
-		_, err = f.features.Compile(shapes.Make(dtypes.Uint8, featureBatch, size, size, 3), shapes.Make(dtypes.Float32, viewsOfEach*featureBatch, views.NumParams))
+	return f, backend.Catch(func() error {
+		_, err := f.features.Compile(shapes.Make(dtypes.Uint8, featureBatch, size, size, 3), shapes.Make(dtypes.Float32, viewsOfEach*featureBatch, views.NumParams))
+		return err
 	})
-	if caught != nil {
-		err = caught
-	}
-	return f, err
 }
 
 // Close frees the device's memory.

@@ -8,7 +8,6 @@ package metrics
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -319,20 +318,13 @@ func countBoth(a, b []bool) (count int) {
 // summarise computes the three numbers from a measure's values by frame. Quarters begin and end at frames 1 + i·(n − 1)/4, rounded. (The DAVIS code
 // keeps frame numbers in 8 bits and goes wrong beyond 256 frames, which no video of DAVIS has.)
 func summarise(values []float64) (m JFMeasure) {
-	mean := func(values []float64) float64 {
-		sum := 0.0
-		for _, value := range values {
-			sum += value
-		}
-		return sum / float64(len(values))
-	}
 	end := func(quarter int) int {
 		return int(math.RoundToEven(1+float64(quarter*(len(values)-1))/4+1e-10)) - 1
 	}
-	above := slices.DeleteFunc(slices.Clone(values), func(value float64) bool { return value <= 0.5 })
+	above := lo.CountBy(values, func(value float64) bool { return value > 0.5 })
 	return JFMeasure{
-		Mean:   mean(values),
-		Recall: float64(len(above)) / float64(len(values)),
-		Decay:  mean(values[end(0):end(1)+1]) - mean(values[end(3):end(4)+1]),
+		Mean:   lo.Mean(values),
+		Recall: float64(above) / float64(len(values)),
+		Decay:  lo.Mean(values[end(0):end(1)+1]) - lo.Mean(values[end(3):end(4)+1]),
 	}
 }

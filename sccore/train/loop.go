@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
 )
@@ -101,7 +102,7 @@ func (l *Loop[M]) Run(ctx context.Context) (err error) {
 	for t.Done() < t.Steps() {
 		if t.Done() > savedAt && (ctx.Err() != nil || time.Since(saved) > l.Every) {
 			try.E(l.save(fmt.Sprintf("%s%09d%s", checkpointPrefix, t.Done(), checkpointSuffix)))
-			try.E(remove(l.Dir, cmp.Or(l.Keep, 2), l.Final))
+			try.E(remove(l.Dir, cmp.Or(l.Keep, 2)))
 			savedAt, saved = t.Done(), time.Now()
 		}
 		if ctx.Err() != nil {
@@ -139,12 +140,7 @@ func (l *Loop[M]) evaluate(ctx context.Context) (values map[string]float64, err 
 		if err != nil {
 			return nil, fmt.Errorf("%s after step %d: %w", evaluator.Name, done, err)
 		}
-		if values == nil {
-			values = map[string]float64{}
-		}
-		for name, value := range measured {
-			values[evaluator.Name+"/"+name] = value
-		}
+		values = lo.Assign(values, lo.MapKeys(measured, func(_ float64, name string) string { return evaluator.Name + "/" + name }))
 	}
 	return values, nil
 }
@@ -238,17 +234,12 @@ func (l *Loop[M]) save(name string) error {
 // listCheckpoints lists the checkpoints of a folder, oldest first.
 func listCheckpoints(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, entry := range entries {
-		name := entry.Name()
-		if name == earlierCheckpoint || strings.HasPrefix(name, checkpointPrefix) && strings.HasSuffix(name, checkpointSuffix) {
-			names = append(names, name) // "checkpoint" sorts before "step", as it should: numbered checkpoints are from later versions.
+	for _, entry := range entries { // By name: "checkpoint" is before "step", as it should be, since numbered checkpoints are from later versions.
+		if _, numbered := CheckpointStep(entry.Name()); numbered || entry.Name() == earlierCheckpoint {
+			names = append(names, entry.Name())
 		}
 	}
-	slices.Sort(names)
-	return names, nil
+	return names, err
 }
 
 // CheckpointStep returns the steps that a checkpoint with this file name holds; ok is false for other files.
@@ -259,24 +250,21 @@ func CheckpointStep(name string) (step int, ok bool) {
 }
 
 // Clean removes all checkpoints except the final file. Callers do so once the run's results are recorded.
-func (l *Loop[M]) Clean() error { return remove(l.Dir, 0, l.Final) }
+func (l *Loop[M]) Clean() error { return remove(l.Dir, 0) }
 
 // RemoveCheckpoints removes the checkpoints that a run has left in its folder. A folder that does not exist has none.
 func RemoveCheckpoints(dir string) error {
-	if err := remove(dir, 0, ""); !errors.Is(err, fs.ErrNotExist) {
+	if err := remove(dir, 0); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// remove removes the oldest checkpoints of a folder and keeps the given number of them, and the final file.
-func remove(dir string, keep int, final string) (err error) {
+// remove removes the oldest checkpoints of a folder and keeps the given number of them. Their names are not those of final files.
+func remove(dir string, keep int) (err error) {
 	defer try.Handle(&err)
 	names := try.E1(listCheckpoints(dir))
 	for _, name := range names[:max(0, len(names)-keep)] {
-		if name == final {
-			continue
-		}
 		try.E(os.Remove(filepath.Join(dir, name)))
 	}
 	return nil

@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"math"
@@ -338,8 +337,5 @@ func (p Placed) Close() error {
 	if p.input == nil {
 		return nil
 	}
-	if err := p.input.FinalizeAll(); err != nil {
-		return fmt.Errorf("freeing an input: %w", err)
-	}
-	return nil
+	return p.input.FinalizeAll()
 }

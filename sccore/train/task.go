@@ -19,6 +19,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/backend"
 )
 
@@ -176,30 +177,19 @@ func Initialize(store *model.Store, seed uint64, zeros ...string) (err error) {
 	try.E(store.SetRNGStateFromSeed(int64(seed)))
 	host := try.E1(backend.OpenConfig(backend.Go))
 	defer host.Finalize()
-	try.E(caught(func() error { return store.InitializeVariables(host, nil) }))
+	try.E(backend.Catch(func() error { return store.InitializeVariables(host, nil) }))
 	for variable := range store.IterVariables() {
-		value, err := variable.Value()
-		if err == nil {
-			err = value.ToLocal()
-		}
-		try.E(err)
+		try.E(try.E1(variable.Value()).ToLocal())
 	}
 	return nil
 }
 
 // CopyScope copies the variables below one scope to those below another.
-func CopyScope(store *model.Store, from, to string) error {
+func CopyScope(store *model.Store, from, to string) (err error) {
+	defer try.Handle(&err)
 	for variable := range store.Scope(to).IterVariables() {
-		value, err := store.GetVariable(from + variable.Path()[len(to):]).Value()
-		if err == nil {
-			value, err = value.LocalClone()
-		}
-		if err == nil {
-			err = variable.SetValue(value)
-		}
-		if err != nil {
-			return err
-		}
+		value := try.E1(store.GetVariable(from + variable.Path()[len(to):]).Value())
+		try.E(variable.SetValue(try.E1(value.LocalClone())))
 	}
 	return nil
 }
@@ -222,10 +212,7 @@ func Learnt(scope *model.Scope, name string) (variables []*model.Variable) {
 // Gradients returns the gradients of a loss by the variables that [Learnt] lists.
 func Gradients(scope *model.Scope, loss *Node, name string) (variables []*model.Variable, gradients []*Node) {
 	variables = Learnt(scope, name)
-	var values []*Node
-	for _, variable := range variables {
-		values = append(values, variable.NodeValue(loss))
-	}
+	values := lo.Map(variables, func(variable *model.Variable, _ int) *Node { return variable.NodeValue(loss) })
 	return variables, Gradient(loss, values...)
 }
 

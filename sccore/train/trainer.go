@@ -20,7 +20,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/optim"
 	"github.com/semcon/semcon/sccore/safetensors"
@@ -65,7 +64,7 @@ func New[M any](b compute.Backend, task Task[M]) (*Trainer[M], error) {
 	compiling.Lock()
 	defer compiling.Unlock()
 	began := time.Now()
-	err := caught(func() (err error) {
+	err := backend.Catch(func() (err error) {
 		schedule := Input{Shape: shapes.Make(dtypes.Float32, len(task.Schedule(0)))}
 		if t.step, err = NewProgram(b, t.store, inPlace(&t.flop[0], t.stepGraph), append(slices.Clone(task.Inputs), schedule)); err != nil || t.parts == 1 {
 			return err
@@ -264,7 +263,7 @@ func (t *Trainer[M]) Read(ctx context.Context, most int, within time.Duration) (
 
 // Execute runs a graph, passes its outputs to read and frees them.
 func Execute(exec *model.Exec, inputs []any, read func(outputs []*tensors.Tensor)) error {
-	return caught(func() (err error) {
+	return backend.Catch(func() (err error) {
 		defer try.Handle(&err)
 		outputs := try.E1(exec.Call(inputs...))
 		read(outputs)
@@ -273,14 +272,6 @@ func Execute(exec *model.Exec, inputs []any, read func(outputs []*tensors.Tensor
 		}
 		return nil
 	})
-}
-
-// caught returns a panic of graph building as an error.
-func caught(f func() error) (err error) {
-	if panicked := exceptions.TryCatch[error](func() { err = f() }); panicked != nil {
-		return panicked
-	}
-	return err
 }
 
 // Save writes the whole state of the run to path, atomically, with a note from the caller.
@@ -298,21 +289,14 @@ func (t *Trainer[M]) Save(path, note string) error {
 }
 
 // metadata describes the run and where it stands.
-func (t *Trainer[M]) metadata() (map[string]string, error) {
-	parts := map[string]any{"position": t.at}
+func (t *Trainer[M]) metadata() (metadata map[string]string, err error) {
+	defer try.Handle(&err)
+	metadata = map[string]string{"position": string(try.E1(json.Marshal(t.at)))}
 	if t.task.Config != nil {
-		parts["config"] = t.task.Config()
-	}
-	metadata := map[string]string{}
-	for key, value := range parts {
-		encoded, err := json.Marshal(value)
-		if err != nil {
-			return nil, err
-		}
-		metadata[key] = string(encoded)
+		metadata["config"] = string(try.E1(json.Marshal(t.task.Config())))
 	}
 	if t.task.Save != nil {
-		return metadata, t.task.Save(t.at, metadata)
+		try.E(t.task.Save(t.at, metadata))
 	}
 	return metadata, nil
 }
@@ -338,12 +322,10 @@ func (t *Trainer[M]) Resume(path string) (note string, err error) {
 }
 
 // restore is the reverse of metadata. A key that Save does not write is an error: a damaged name of the checksum would leave the file unchecked.
-func (t *Trainer[M]) restore(metadata map[string]string) (Position, error) {
-	at := t.at
-	known, err := t.metadata()
-	if err != nil {
-		return at, err
-	}
+func (t *Trainer[M]) restore(metadata map[string]string) (at Position, err error) {
+	defer try.Handle(&err)
+	at = t.at
+	known := try.E1(t.metadata())
 	for _, key := range slices.Sorted(maps.Keys(metadata)) {
 		if _, ok := known[key]; !ok && key != "note" {
 			return at, fmt.Errorf("damaged, or of another program: unknown metadata %q", key)

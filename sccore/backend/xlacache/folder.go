@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 )
 
@@ -77,15 +78,14 @@ const programSuffix, digestSuffix = ".program", ".digest"
 // Usage returns the number of programs in the folder and their size in bytes.
 func Usage() (programs int, size int64) {
 	all := entries(Dir(), programSuffix)
-	for _, e := range all {
-		size += e.Size()
-	}
-	return len(all), size
+	return len(all), sizeOf(all)
 }
+
+func sizeOf(files []fs.FileInfo) int64 { return lo.SumBy(files, fs.FileInfo.Size) }
 
 // Clear removes all entries. Processes that have loaded them go on.
 func Clear() error {
-	for _, e := range append(entries(Dir(), programSuffix), entries(Dir(), digestSuffix)...) {
+	for _, e := range entries(Dir(), programSuffix, digestSuffix) {
 		if err := os.Remove(filepath.Join(Dir(), e.Name())); err != nil && !os.IsNotExist(err) {
 			return err
 		}
@@ -94,10 +94,10 @@ func Clear() error {
 }
 
 // entries lists the entries of a folder whose names end so, the one that was not used for the longest time first. What killed writers have left is among them.
-func entries(dir, suffix string) (all []fs.FileInfo) {
+func entries(dir string, suffixes ...string) (all []fs.FileInfo) {
 	files, _ := os.ReadDir(dir) // A folder that cannot be read has no entries.
 	for _, file := range files {
-		if info, err := file.Info(); err == nil && info.Mode().IsRegular() && strings.HasSuffix(info.Name(), suffix) {
+		if info, err := file.Info(); err == nil && info.Mode().IsRegular() && slices.Contains(suffixes, filepath.Ext(info.Name())) {
 			all = append(all, info)
 		}
 	}
@@ -123,15 +123,14 @@ func (f folder) read(name string) ([]byte, bool) {
 	if err != nil {
 		return nil, false
 	}
-	if len(content) >= sha256.Size {
-		if sum := sha256.Sum256(content[sha256.Size:]); bytes.Equal(sum[:], content[:sha256.Size]) {
-			now := time.Now()
-			_ = os.Chtimes(path, now, now) // Only the order of removal depends on it.
-			return content[sha256.Size:], true
-		}
+	written, content := content[:min(sha256.Size, len(content))], content[min(sha256.Size, len(content)):]
+	if sum := sha256.Sum256(content); !bytes.Equal(sum[:], written) {
+		f.remove(name)
+		return nil, false
 	}
-	f.remove(name)
-	return nil, false
+	now := time.Now()
+	_ = os.Chtimes(path, now, now) // Only the order of removal depends on it.
+	return content, true
 }
 
 // write keeps an entry, and removes programs beyond the bound. The cache saves time only, so that a full disk or a folder that cannot be written is no error.
@@ -142,16 +141,10 @@ func (f folder) write(name string, content []byte) {
 	if atomicfile.WriteBytes(path, append(sum[:], content...)) != nil || os.Chmod(path, 0o600) != nil {
 		return
 	}
-	all, size := entries(f.dir, programSuffix), int64(0)
-	for _, e := range all {
-		size += e.Size()
-	}
-	for _, e := range all {
-		if size <= f.bound {
-			break
-		}
-		f.remove(e.Name())
-		size -= e.Size()
+	all := entries(f.dir, programSuffix)
+	for size := sizeOf(all); size > f.bound && len(all) > 0; all = all[1:] {
+		f.remove(all[0].Name())
+		size -= all[0].Size()
 	}
 }
 
@@ -169,9 +162,7 @@ func (f folder) machine(plugin, device, flags string) (_ string, err error) {
 	digest, known := f.read(name)
 	if !known {
 		sum := sha256.New()
-		if _, err := io.Copy(sum, file); err != nil {
-			return "", err
-		}
+		try.E1(io.Copy(sum, file))
 		digest = sum.Sum(nil)
 		f.write(name, digest)
 	}

@@ -201,7 +201,7 @@ func (p PatchProbe) predict(b compute.Backend, train, test AnnotatedPatches, cla
 	}
 	store := model.NewStore()
 	defer store.Finalize()
-	return predicted, backend.Catch(func() (err error) {
+	err = backend.Catch(func() (err error) {
 		defer try.Handle(&err)
 		mean, deviation := train.standardization()
 		for name, values := range map[string][]float32{"mean": mean, "deviation": deviation} {
@@ -212,6 +212,7 @@ func (p PatchProbe) predict(b compute.Backend, train, test AnnotatedPatches, cla
 		predicted, err = p.test(b, store, test, classes)
 		return err
 	})
+	return predicted, err
 }
 
 // standardised shifts and scales patches, [rows, dim], by the training set's mean and standard deviation.

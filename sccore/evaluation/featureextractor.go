@@ -284,7 +284,7 @@ func (f *FeatureExtractor) graph(o Outputs) func(root *model.Scope, images *Node
 
 // call computes the outputs of a graph of images, [batch, height, width, 3]. A graph is compiled once for each key.
 func (f *FeatureExtractor) call(key string, images *tensors.Tensor, graph func(root *model.Scope, images *Node) []*Node) (flat [][]float32, err error) {
-	return flat, backend.Catch(func() (err error) {
+	err = backend.Catch(func() (err error) {
 		defer try.Handle(&err)
 		if f.execs[key] == nil {
 			f.execs[key] = try.E1(model.NewExec(f.backend, f.store, graph))
@@ -295,6 +295,7 @@ func (f *FeatureExtractor) call(key string, images *tensors.Tensor, graph func(r
 		}
 		return nil
 	})
+	return flat, err
 }
 
 // float64s converts values.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/dsnet/try"
@@ -236,29 +237,19 @@ func (t *Tracker) track(ctx context.Context, v datasets.Video) (_ [][]uint8, err
 	try.E(t.settings.fits(size.Height/t.patch, size.Width/t.patch))
 	objects := try.E1(v.Objects())
 	given := try.E1(v.Mask(0))
-	first := trackedFrame{labels: t.labelMap(given, v.Size, max(objects, maxObjects)+1)}
-	first.features = try.E1(t.features(v, 0))
-	masks, previous := [][]uint8{given}, []trackedFrame{}
+	masks, frames := [][]uint8{given}, []trackedFrame{{try.E1(t.features(v, 0)), t.labelMap(given, v.Size, max(objects, maxObjects)+1)}}
 	defer func() {
-		for _, frame := range append(previous, first) {
+		for _, frame := range frames {
 			frame.free()
 		}
 	}()
 	for i := 1; i < v.Frames; i++ {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		now := trackedFrame{}
-		now.features = try.E1(t.features(v, i))
-		var mask []uint8
-		if now.labels, mask, err = t.next(now.features, first, previous); err != nil {
-			now.features.MustFinalizeAll()
-			return nil, err
-		}
+		try.E(ctx.Err())
+		now, mask := try.E2(t.next(try.E1(t.features(v, i)), frames))
 		masks = append(masks, nearest(mask, size, v.Size))
-		if previous = append(previous, now); len(previous) > t.settings.PreviousFrames {
-			previous[0].free()
-			previous = previous[1:]
+		if frames = append(frames, now); len(frames) > 1+t.settings.PreviousFrames {
+			frames[1].free()
+			frames = slices.Delete(frames, 1, 2)
 		}
 	}
 	return masks, nil
@@ -287,30 +278,26 @@ func (t *Tracker) labelMap(mask []uint8, of datasets.Size, channels int) *tensor
 	return tensors.FromFlatDataAndDimensions(labels, grid.Height, grid.Width, channels)
 }
 
-// next predicts the label map and the mask of a frame. Near the beginning of a video, where there are too few previous frames, the first frame takes
-// their places without counting there, so that one compilation serves all frames.
-func (t *Tracker) next(features *tensors.Tensor, first trackedFrame, previous []trackedFrame) (labels *tensors.Tensor, mask []uint8, err error) {
+// next predicts the label map and the mask of a frame from the first frame and the previous ones. Near the beginning of a video, where there are too few of these,
+// the first frame takes their places without counting there, so that one compilation serves all frames.
+func (t *Tracker) next(features *tensors.Tensor, frames []trackedFrame) (now trackedFrame, mask []uint8, err error) {
 	places := t.settings.PreviousFrames + 1
-	inputs := make([]any, 2+2*places)
-	valid := make([]float32, places)
+	inputs, valid := make([]any, 2+2*places), make([]float32, places)
 	for i := range places {
-		frame := first
-		if i > 0 && i <= len(previous) {
-			frame = previous[i-1]
-		}
-		if i <= len(previous) {
-			valid[i] = 1
+		frame := frames[0]
+		if i < len(frames) {
+			frame, valid[i] = frames[i], 1
 		}
 		inputs[2+i], inputs[2+places+i] = frame.features, frame.labels
 	}
 	inputs[0], inputs[1] = features, valid
 	out, err := t.follow.Call(inputs...)
 	if err != nil {
-		return nil, nil, err
+		features.MustFinalizeAll()
+		return now, nil, err
 	}
-	mask = tensors.MustCopyFlatData[uint8](out[1])
-	out[1].MustFinalizeAll()
-	return out[0], mask, nil
+	defer out[1].MustFinalizeAll()
+	return trackedFrame{features, out[0]}, tensors.MustCopyFlatData[uint8](out[1]), nil
 }
 
 // nearest resizes a mask by nearest neighbour: each new pixel takes the old pixel that contains its centre.

@@ -149,17 +149,8 @@ func tokenCut(threshold float64) ObjectDiscovery {
 		unit := slices.Clone(features)
 		unitLength(unit, dim)
 		like := products(unit, n, dim)
-		degree := make([]float64, n)
-		for i := range n {
-			for j := range n {
-				weight := weak
-				if like.At(i, j) > threshold {
-					weight = 1
-				}
-				like.Set(i, j, weight)
-				degree[i] += weight
-			}
-		}
+		like.Apply(func(_, _ int, cosine float64) float64 { return lo.Ternary(cosine > threshold, 1, weak) }, like)
+		degree := lo.Times(n, func(i int) float64 { return lo.Sum(like.RawRowView(i)) })
 		// (D − W) y = λ D y has the eigenvectors D^(−1/2) z of D^(−1/2) W D^(−1/2), in reverse order.
 		normal := mat.NewSymDense(n, nil)
 		for i := range n {

@@ -220,7 +220,8 @@ func headScope(scope *model.Scope, i int) *model.Scope { return scope.At("head%d
 // Logits returns each head's logits for features, [batch, rows, columns, Dim] with any rows and columns: [batch, s·rows, s·columns, Classes], where s
 // is 1 for linear heads and 8 for FCNs. Each new shape is compiled.
 func (t *SegmentationTrainer) Logits(features *tensors.Tensor) (logits []*tensors.Tensor, err error) {
-	return logits, backend.Catch(func() error { logits, err = t.logits.Call(features); return err })
+	err = backend.Catch(func() error { logits, err = t.logits.Call(features); return err })
+	return logits, err
 }
 
 // task is the training: features, [Batch, Grid, Grid, Dim]; labels, [Batch, 8·Grid, 8·Grid] of uint8, a class or [datasets.Ignore]; and learning rates.

@@ -13,7 +13,6 @@ import (
 	"iter"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +24,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/optim"
@@ -307,26 +307,20 @@ func isToken(path string) bool {
 // from [Optimizer.Rate]. The optimizer's state lives under scope.
 func (o Optimizer) Update(scope *model.Scope, encoderScope string, depth int, variables []*model.Variable, gradients []*Node, rate *Node) {
 	type group struct {
-		layer     int
-		decays    bool
-		variables []*model.Variable
-		gradients []*Node
+		layer   int
+		isToken bool
 	}
-	var groups []*group
-	for i, variable := range variables {
-		number, decays := layer(variable.Path(), encoderScope, depth), !isToken(variable.Path())
-		at := slices.IndexFunc(groups, func(g *group) bool { return g.layer == number && g.decays == decays })
-		if at < 0 {
-			at, groups = len(groups), append(groups, &group{layer: number, decays: decays})
-		}
-		groups[at].variables, groups[at].gradients = append(groups[at].variables, variable), append(groups[at].gradients, gradients[i])
-	}
-	for _, g := range groups {
+	groups := lo.Map(variables, func(v *model.Variable, _ int) group {
+		return group{layer(v.Path(), encoderScope, depth), isToken(v.Path())}
+	})
+	for _, g := range lo.Uniq(groups) {
 		name, weightDecay := fmt.Sprintf("layer%d", g.layer), o.WeightDecay
-		if !g.decays {
+		if g.isToken {
 			name, weightDecay = name+"_tokens", 0
 		}
 		scale := math.Pow(o.LayerDecay, float64(depth+1-g.layer))
-		optim.DefaultAdamW().Update(scope.At("%s", name), g.variables, g.gradients, MulScalar(rate, scale), Scalar(rate.Graph(), rate.DType(), weightDecay))
+		optim.DefaultAdamW().Update(scope.At("%s", name),
+			lo.Filter(variables, func(_ *model.Variable, i int) bool { return groups[i] == g }), lo.Filter(gradients, func(_ *Node, i int) bool { return groups[i] == g }),
+			MulScalar(rate, scale), Scalar(rate.Graph(), rate.DType(), weightDecay))
 	}
 }

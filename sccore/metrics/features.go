@@ -46,17 +46,12 @@ func MeasureSpread(features []float32, dim int) (Spread, error) {
 			}
 		}
 	}
+	centre(unit)
 	std := 0.0
 	for j := range dim {
-		mean := 0.0
-		for i := range n {
-			mean += unit.At(i, j) / float64(n)
-		}
 		variance := 0.0
 		for i := range n {
-			centred := unit.At(i, j) - mean
-			unit.Set(i, j, centred)
-			variance += centred * centred / float64(n)
+			variance += unit.At(i, j) * unit.At(i, j) / float64(n)
 		}
 		std += math.Sqrt(variance) / float64(dim)
 	}
@@ -178,7 +173,7 @@ func MeasureSimilarity(a, b []float32, dim int) (Similarity, error) {
 			cosine += ab / math.Sqrt(aa) / math.Sqrt(bb) / float64(n)
 		}
 	}
-	x, y := centred(a, n, dim), centred(b, n, dim)
+	x, y := centre(rowsOf(a, dim)), centre(rowsOf(b, dim))
 	var xy, xx, yy mat.Dense
 	xy.Mul(y.T(), x)
 	xx.Mul(x.T(), x)
@@ -201,15 +196,10 @@ func keptNeighbours(a, b []float32, n, dim int) float64 {
 	k := min(nearestKept, count-1)
 	var nearest [2][][]int
 	for side, values := range [][]float32{a, b} {
-		unit := mat.NewDense(count, dim, nil)
+		all, unit := rowsOf(values, dim), mat.NewDense(count, dim, nil)
 		for i := range count {
-			from, norm := i*n/count*dim, 0.0
-			for _, x := range values[from : from+dim] {
-				norm += float64(x) * float64(x)
-			}
-			for d, x := range values[from : from+dim] {
-				unit.Set(i, d, float64(x)/math.Sqrt(max(norm, 1e-300)))
-			}
+			row := all.RowView(i * n / count)
+			unit.RowView(i).(*mat.VecDense).ScaleVec(1/max(mat.Norm(row, 2), 1e-150), row)
 		}
 		var cosines mat.Dense
 		cosines.Mul(unit, unit.T())
@@ -230,19 +220,24 @@ func keptNeighbours(a, b []float32, n, dim int) float64 {
 	return float64(same) / float64(count*k)
 }
 
-// centred returns features with the mean of each dimension subtracted.
-func centred(values []float32, n, dim int) *mat.Dense {
-	out := mat.NewDense(n, dim, nil)
+// rowsOf are features, [N, dim].
+func rowsOf(values []float32, dim int) *mat.Dense {
+	return mat.NewDense(len(values)/dim, dim, lo.Map(values, func(x float32, _ int) float64 { return float64(x) }))
+}
+
+// centre subtracts the mean of each dimension from features, [N, D].
+func centre(features *mat.Dense) *mat.Dense {
+	n, dim := features.Dims()
 	for j := range dim {
 		mean := 0.0
 		for i := range n {
-			mean += float64(values[i*dim+j]) / float64(n)
+			mean += features.At(i, j) / float64(n)
 		}
 		for i := range n {
-			out.Set(i, j, float64(values[i*dim+j])-mean)
+			features.Set(i, j, features.At(i, j)-mean)
 		}
 	}
-	return out
+	return features
 }
 
 // TopKAccuracy is the percentage of labels among the first k classes of their ranking; 0 if there are none.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/losses/internal/pairsum"
 	"github.com/semcon/semcon/sccore/settings"
 )
@@ -111,10 +112,7 @@ func (c CoTAP) Evaluate(p, q []float64) (loss float64, gradient []float64, err e
 	byP := pairsum.Descending(p)
 	pairs, ranks := pairsum.Pairs(byP, pairsum.Descending(q))
 	sums := pairsum.Lower(pairs, ranks, c.Margin)
-	targets := make([]float64, n) // Also by descending p. Gathered in a separate loop, since the loop below would wait for each read.
-	for at, pair := range byP {
-		targets[at] = q[pair.Index]
-	}
+	targets := lo.Map(byP, func(pair pairsum.Ranked, _ int) float64 { return q[pair.Index] }) // Gathered here, since the loop below would wait for each read.
 	pairsum.TieGroups(byP, func(begin, end int) {
 		for at := begin; at < end; at++ {
 			gamma, same := max(0, targets[at]-c.Threshold), float64(end)-sums[at].Above // γ̃ and 1/ψ

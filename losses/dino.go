@@ -1,6 +1,9 @@
 package losses
 
-import . "github.com/gomlx/gomlx/core/graph"
+import (
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/samber/lo"
+)
 
 // DINO is the cross-entropy of the student's distributions with the teacher's, over all pairs of views but the same (Caron et al. 2021, eq. 3).
 //
@@ -65,13 +68,9 @@ func viewPairs(student, targets *Node, temperature float64) *Node {
 
 // weightPairs is the sum of pairs of views, [G, V], each times its weight.
 func weightPairs(pairs *Node, weight func(teacher, student int) float64) *Node {
-	weights := make([][]float64, pairs.Shape().Dim(0))
-	for teacher := range weights {
-		weights[teacher] = make([]float64, pairs.Shape().Dim(1))
-		for student := range weights[teacher] {
-			weights[teacher][student] = weight(teacher, student)
-		}
-	}
+	weights := lo.Times(pairs.Shape().Dim(0), func(teacher int) []float64 {
+		return lo.Times(pairs.Shape().Dim(1), func(student int) float64 { return weight(teacher, student) })
+	})
 	return ReduceAllSum(Mul(pairs, ConstAsDType(pairs.Graph(), pairs.DType(), weights)))
 }
 

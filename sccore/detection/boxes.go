@@ -119,9 +119,8 @@ func Anchors(g *Graph, dtype dtypes.DType, rows, columns, stride int) *Node {
 	x, y := MulScalar(Iota(g, grid, 1), stride), MulScalar(Iota(g, grid, 0), stride)
 	var widths, heights []float64
 	for _, ratio := range anchorRatios {
-		side := float64(anchorScale*stride) / 2
-		widths = append(widths, side/math.Sqrt(ratio))
-		heights = append(heights, side*math.Sqrt(ratio))
+		side, root := float64(anchorScale*stride)/2, math.Sqrt(ratio)
+		widths, heights = append(widths, side/root), append(heights, side*root)
 	}
 	half := func(values []float64) *Node { return ExpandLeftToRank(ConvertDType(Const(g, values), dtype), 3) }
 	width, height := half(widths), half(heights)

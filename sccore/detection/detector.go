@@ -19,6 +19,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/model/initializer"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/layers"
 )
 
@@ -94,11 +95,7 @@ func (c Config) UniformNumbers(rows, columns, objects int) int {
 // Uniform draws uniform numbers in [0, 1), [batch, count], float32, from a seed and the number of a step.
 func Uniform(seed, step uint64, batch, count int) *tensors.Tensor {
 	rng := rand.New(rand.NewPCG(seed, step))
-	values := make([]float32, batch*count)
-	for i := range values {
-		values[i] = rng.Float32()
-	}
-	return tensors.FromFlatDataAndDimensions(values, batch, count)
+	return tensors.FromFlatDataAndDimensions(lo.Times(batch*count, func(int) float32 { return rng.Float32() }), batch, count)
 }
 
 // exact returns the dtype of boxes and losses for features of a dtype: at least float32.
@@ -243,10 +240,7 @@ func (c Config) Losses(scope *model.Scope, features, sizes *Node, objects Object
 
 	levels := Pyramid(scope.At("pyramid"), features, c.Channels)
 	rpn := c.RPN(scope.At("rpn"), levels)
-	anchors := 0
-	for _, level := range rpn.Anchors {
-		anchors += level.Shape().Dim(0)
-	}
+	anchors := lo.SumBy(rpn.Anchors, func(level *Node) int { return level.Shape().Dim(0) })
 	var out Losses
 	out.AnchorClass, out.AnchorBox = rpn.Losses(objects, sizes, next(anchors), c.AnchorSamples)
 

@@ -161,9 +161,7 @@ func (s Source) classFolders() (d Data, err error) {
 	defer try.Handle(&err)
 	var parts [2]*datasets.ImageFolder
 	if train, test, ok := SplitFolders(s.Folders...); ok {
-		for i, folder := range []string{train, test} {
-			parts[i] = try.E1(datasets.OpenImageFolder(folder))
-		}
+		parts[0], parts[1] = try.E1(datasets.OpenImageFolder(train)), try.E1(datasets.OpenImageFolder(test))
 	} else {
 		all := try.E1(datasets.OpenImages(s.Folders...))
 		if all.Len() < heldOut {
@@ -177,9 +175,7 @@ func (s Source) classFolders() (d Data, err error) {
 		return d, fmt.Errorf("image folder %s: has one class, %s, which leaves nothing to tell apart", parts[0].Name, classes[0])
 	}
 	d.Labels[1] = try.E1(parts[1].LabelsOf(classes))
-	for i, part := range parts {
-		d.Objects[i] = LabelledPictures{ImageFolder: part}
-	}
+	d.Objects = [2]datasets.Source{LabelledPictures{parts[0]}, LabelledPictures{parts[1]}}
 	d.Name, d.Classes = fmt.Sprintf("%s (%d classes)", filepath.Base(s.Folders[0]), len(classes)), len(classes)
 	d.ID = fmt.Sprintf("%s; test: %s; %d classes", parts[0].Identity, parts[1].Identity, len(classes))
 	return d.Sample(s.Images), nil

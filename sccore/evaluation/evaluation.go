@@ -55,12 +55,9 @@ func NewEncoder(b compute.Backend, v encoder.ViT, store *model.Store, batch int,
 }
 
 // OpenEncoder is [NewEncoder] of weights that were read from a file, which its error names.
-func OpenEncoder(b compute.Backend, read *weights.Import, batch int, seed uint64) (*Encoder, error) {
-	store, err := read.Store()
-	if err != nil {
-		return nil, err
-	}
-	e, err := NewEncoder(b, read.ViT, store, batch, seed)
+func OpenEncoder(b compute.Backend, read *weights.Import, batch int, seed uint64) (_ *Encoder, err error) {
+	defer try.Handle(&err)
+	e, err := NewEncoder(b, read.ViT, try.E1(read.Store()), batch, seed)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", read.File, err)
 	}
@@ -111,11 +108,7 @@ func (n Number) String() string {
 func During(every int, name string, evaluated Evaluation, e *Encoder, d Data) train.Evaluator {
 	return train.Evaluator{Name: name, Every: every, Evaluate: func(ctx context.Context) (map[string]float64, error) {
 		result, err := evaluated.Measure(ctx, e, d)
-		values := map[string]float64{}
-		for _, n := range result.Numbers {
-			values[n.Name] = n.Value
-		}
-		return values, err
+		return lo.SliceToMap(result.Numbers, func(n Number) (string, float64) { return n.Name, n.Value }), err
 	}}
 }
 

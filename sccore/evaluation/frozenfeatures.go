@@ -277,23 +277,18 @@ func (s PatchSample) Draw(ctx context.Context, frozen *FeatureExtractor, set *da
 		try.E(err)
 		image := places[0]
 		places = places[1:]
-		var annotated []SampledPatch
-		for p, class := range patches.middleClasses(grid) {
-			if class != datasets.Ignore {
-				annotated = append(annotated, SampledPatch{image, p / grid, p % grid, class})
-			}
-		}
+		classes := patches.middleClasses(grid)
+		annotated := lo.Filter(lo.Range(grid*grid), func(p, _ int) bool { return classes[p] != datasets.Ignore })
 		if s.PerImage > 0 && len(annotated) > s.PerImage {
 			rng := rand.New(rand.NewPCG(seed, uint64(image)))
 			rng.Shuffle(len(annotated), func(i, j int) { annotated[i], annotated[j] = annotated[j], annotated[i] })
 			annotated = annotated[:s.PerImage]
-			slices.SortFunc(annotated, func(a, b SampledPatch) int { return cmp.Or(a.Row-b.Row, a.Column-b.Column) })
+			slices.Sort(annotated)
 		}
 		for _, p := range annotated {
-			at := (p.Row*grid + p.Column) * drawn.Dim
-			drawn.Features = append(drawn.Features, patches.Features[at:at+drawn.Dim]...)
+			drawn.Features = append(drawn.Features, patches.Features[p*drawn.Dim:(p+1)*drawn.Dim]...)
+			drawn.Patches = append(drawn.Patches, SampledPatch{image, p / grid, p % grid, classes[p]})
 		}
-		drawn.Patches = append(drawn.Patches, annotated...)
 	}
 	if len(drawn.Patches) == 0 {
 		return SampledPatches{}, errNotAnnotated

@@ -11,6 +11,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/settings"
@@ -371,11 +372,7 @@ func resize(out []uint8, stride int, pixels []uint8, from, to datasets.Size, par
 // centres of samples, so that labels lie up to half a pixel beside the image; the recipes train with it.
 func nearest(from, to int) []int {
 	step := 1 / (float64(to) / float64(from))
-	all := make([]int, to)
-	for i := range all {
-		all[i] = min(int(float64(i)*step), from-1)
-	}
-	return all
+	return lo.Times(to, func(i int) int { return min(int(float64(i)*step), from-1) })
 }
 
 // Normalize returns crops as an encoder takes them. Colours are scaled to [0, 1], less the mean and divided by the deviation of red, green and blue. Beyond the

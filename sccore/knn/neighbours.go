@@ -6,6 +6,7 @@
 package knn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/settings"
@@ -161,12 +163,7 @@ func Mutual(first, second []float32, dim int, threshold float64) (matches []Matc
 			}
 		}
 	}
-	for _, match := range best {
-		if match == back[match.Second] && match.Similarity >= threshold {
-			matches = append(matches, match)
-		}
-	}
-	return matches, nil
+	return lo.Filter(best, func(match Match, _ int) bool { return match == back[match.Second] && match.Similarity >= threshold }), nil
 }
 
 // Classifier is the weighted k-nearest-neighbour classifier of Wu et al. 2018. Each of the K training features most similar to a query, by cosine s,
@@ -258,16 +255,7 @@ func RankBlocks(queries []float32, dim, top int, score func(block *tensors.Tenso
 
 // highestClasses lists the classes with the highest scores, highest first, the lower class first among equals.
 func highestClasses[F float32 | float64](scores []F, top int) []int32 {
-	list := make([]int32, 0, min(top, len(scores))+1)
-	for class, score := range scores {
-		at := len(list)
-		for at > 0 && scores[list[at-1]] < score {
-			at--
-		}
-		if at < top {
-			list = slices.Insert(list, at, int32(class))
-			list = list[:min(len(list), top)]
-		}
-	}
-	return list
+	classes := lo.Times(len(scores), func(class int) int32 { return int32(class) })
+	slices.SortStableFunc(classes, func(a, b int32) int { return cmp.Compare(scores[b], scores[a]) })
+	return slices.Clone(classes[:min(top, len(classes))])
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/samber/lo"
 )
 
 // Shape is the shape of a tree.
@@ -190,10 +191,7 @@ type Ranked struct {
 
 // Descending returns scores in [0, 1] from highest to lowest, ties in the order of their indices.
 func Descending(scores []float64) []Ranked {
-	order := make([]Ranked, len(scores))
-	for i, score := range scores {
-		order[i] = Ranked{score, int32(i)}
-	}
+	order := lo.Map(scores, func(score float64, i int) Ranked { return Ranked{score, int32(i)} })
 	slices.SortFunc(order, func(a, b Ranked) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Index, b.Index)) })
 	return order
 }

@@ -1,5 +1,7 @@
 package pairsum
 
+import "github.com/samber/lo"
+
 // Pair is a pair as [Lower] takes it.
 type Pair struct {
 	P, Weight float64
@@ -22,11 +24,9 @@ func Pairs(byP, byQ []Ranked) (pairs []Pair, ranks int32) {
 		}
 		ranks++
 	})
-	pairs = make([]Pair, len(byP))
-	for at, pair := range byP {
-		pairs[at] = Pair{P: pair.Score, Weight: 1, Rank: ranks - 1 - higher[pair.Index]}
-	}
-	return pairs, ranks
+	return lo.Map(byP, func(pair Ranked, _ int) Pair {
+		return Pair{P: pair.Score, Weight: 1, Rank: ranks - 1 - higher[pair.Index]}
+	}), ranks
 }
 
 // Lower returns the sums of each of pairs, which are by descending p and have ranks below a number. The margin tau is at least 1e-4.

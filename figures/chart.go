@@ -76,18 +76,6 @@ func (p *panel) named(names []string, room vg.Length) (higher vg.Length) {
 	return widest
 }
 
-// line draws a line through the points that are numbers.
-func (p *panel) line(style draw.LineStyle, points ...plotter.XY) {
-	points = slices.DeleteFunc(slices.Clone(points), notFinite)
-	p.Add(&plotter.Line{XYs: points, LineStyle: style})
-}
-
-// mark draws a marker at each of the points that are numbers.
-func (p *panel) mark(style draw.GlyphStyle, points ...plotter.XY) {
-	points = slices.DeleteFunc(slices.Clone(points), notFinite)
-	p.Add(&plotter.Scatter{XYs: points, GlyphStyle: style})
-}
-
 // spread draws the bars of a series with the values of seeds, and a faint dot for each value left of a bar of ± sd. shift is how far the series is moved sideways.
 func (p *panel) spread(s Series, l look, shift float64) {
 	style := draw.LineStyle{Color: l.colour(), Width: vg.Points(1.2)}

@@ -206,10 +206,10 @@ func (f Curves) panel() (*panel, error) {
 		p.spread(s, l, shift)
 		for _, part := range parts {
 			if line.Width > 0 {
-				p.line(line, thin(part)...)
+				p.Add(&plotter.Line{XYs: thin(part), LineStyle: line})
 				part = landmarks(part, len(s.X))
 			}
-			p.mark(marker, part...)
+			p.Add(&plotter.Scatter{XYs: part, GlyphStyle: marker})
 		}
 		if s.Labels != nil {
 			p.label(s)

@@ -2,6 +2,7 @@ package figures
 
 import (
 	"cmp"
+	"embed"
 	"encoding/csv"
 	"fmt"
 	"html"
@@ -106,13 +107,18 @@ func (g Grid) note() string {
 	return lo.Ternary(len(g.Data) == 0, "", "Data: "+strings.Join(g.Data, "; ")+".")
 }
 
-// renderer writes grids by the template of a format. In it, text escapes and cell writes a cell.
+// formats are the templates of formats. In them text escapes, and cell writes a cell.
+//
+//go:embed formats/*.tmpl
+var formats embed.FS
+
+// renderer writes grids by the template of a format.
 func renderer(format string, text func(string) string, cell func(Lines) string) func(Grid) string {
-	t := template.Must(template.New("").Delims("[[", "]]").Funcs(template.FuncMap{
+	t := template.Must(template.New(format+".tmpl").Delims("[[", "]]").Funcs(template.FuncMap{
 		"text": text, "cell": cell, "caption": func(g Grid) string { return strings.Join(g.Caption, " ") }, "note": Grid.note,
 		"heads": Grid.heads, "values": Grid.values, "spans": Grid.spans, "css": Column.css,
 		"stacked": Column.stacked, "protect": func(latex string) string { return strings.ReplaceAll(latex, `\semconSame`, `\protect\semconSame`) },
-	}).Parse(format))
+	}).ParseFS(formats, "formats/"+format+".tmpl"))
 	return func(g Grid) string {
 		var b strings.Builder
 		must.M(t.Execute(&b, g)) // The template is a constant.
@@ -161,16 +167,7 @@ func (g Grid) Text() string {
 // Markdown writes a GitHub table for each section.
 func (g Grid) Markdown() string { return markdownGrid(g) }
 
-var markdownGrid = renderer(`[[range .Sections]][[with or .Title $.Title]]**[[text .]]**
-
-[[end]]|[[range $.Columns]] [[with .Group]][[text .]]<br>[[end]][[text .Title]] |[[end]]
-|[[range $.Columns]] [[if ne .Align "right"]]:[[end]]-[[if eq .Align "center"]]:[[else]]-[[end]][[if eq .Align "right"]]:[[end]] |[[end]]
-[[range .Rows]]|[[range .Cells]] [[cell .]] |[[end]]
-[[end]]
-[[end]][[text (caption .)]]
-[[with note .]]
-[[text .]]
-[[end]]`, markdownText, func(cell Lines) string {
+var markdownGrid = renderer("markdown", markdownText, func(cell Lines) string {
 	return cell.join(" ", func(r Run) string {
 		stars := lo.Ternary(r.Bold, "**", "")
 		return stars + markdownText(r.Text) + stars
@@ -192,22 +189,7 @@ const (
 // HTML writes a self-contained table with inline styles and no scripts. The caption is as wide as the page; within the table it would be as narrow as the table.
 func (g Grid) HTML() string { return htmlGrid(g) }
 
-var htmlGrid = renderer(`<div style="font-size:80%;text-align:left;margin:0 0 1em">
-[[if or .Title .Caption]]<p style="margin:0 0 0.5em">[[with .Title]]<b>[[text .]].</b> [[end]][[text (caption .)]]</p>
-[[end]]<table style="border-collapse:collapse;font-size:100%;margin:0">
-<thead>
-<tr>[[range heads .]]<th[[if spans $]] rowspan="2"[[end]] style="[[css . false]]">[[text .Title]]</th>[[end]]
-[[- if spans .]][[range spans .]]<th colspan="[[.Width]]" style="text-align:center;border-left:1px solid #999">[[text .Group]]</th>[[end]]</tr>
-<tr>[[end]][[range values .]]<th style="[[css . false]]">[[text .Title]]</th>[[end]]</tr>
-</thead>
-<tbody>
-[[range .Sections]][[with .Title]]<tr><th colspan="[[len $.Columns]]" style="text-align:left;padding:2px 5px;border-top:1px solid #ccc">[[text .]]</th></tr>
-[[end]][[range .Rows]]<tr>[[range $i, $cell := .Cells]]<td style="[[css (index $.Columns $i) true]]">[[cell $cell]]</td>[[end]]</tr>
-[[end]][[end]]</tbody>
-</table>
-[[with note .]]<p style="margin:0.5em 0 0;color:`+paperColour+`">[[text .]]</p>
-[[end]]</div>
-`, html.EscapeString, func(cell Lines) string { return cell.join("<br>", Run.html) })
+var htmlGrid = renderer("html", html.EscapeString, func(cell Lines) string { return cell.join("<br>", Run.html) })
 
 // css is the style of a column's title in HTML, or of its cells.
 func (c Column) css(cells bool) string {
@@ -250,22 +232,7 @@ func (r Run) html() string {
 // symbols. Titles of sections are left out.
 func (g Grid) LaTeX() string { return latexGrid(g) }
 
-var latexGrid = renderer(`% needs \usepackage{amssymb}
-\providecommand{\semconSame}{\mbox{\ooalign{\hss$|$\hss\cr$\bigcirc$\cr}}}
-\begin{table*}
-\centering\scriptsize\setlength{\tabcolsep}{2.5pt}
-\caption{[[with .Title]]\textbf{[[text .]].} [[end]][[protect (text (caption .))]]}
-\begin{tabular}{[[range .Columns]][[if .Line]]|[[end]][[slice .Align 0 1]][[end]]}
-\hline
-[[with spans .]][[range $i, $head := heads $]][[if $i]]& [[end]][[end]][[range .]] & \multicolumn{[[.Width]]}{c[[if not .Last]]|[[end]]}{[[text .Group]]}[[end]] \\
-[[end]][[range $i, $column := .Columns]][[if $i]] & [[end]][[stacked .]][[end]] \\[2pt]
-\hline
-[[range .Sections]][[range .Rows]][[range $i, $cell := .Cells]][[if $i]] & [[end]][[cell .]][[end]] \\[2pt]
-[[end]][[end]]\hline
-\end{tabular}
-[[with note .]]\par\smallskip\raggedright [[text .]]
-[[end]]\end{table*}
-`, latexText, func(cell Lines) string {
+var latexGrid = renderer("latex", latexText, func(cell Lines) string {
 	if len(cell) == 2 && cell[0] == nil && cell[1] != nil { // The second line must not take the place of the first.
 		cell = Lines{{{Text: "–"}}, cell[1]}
 	}

@@ -5,6 +5,7 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"slices"
 	"testing"
 
 	"github.com/semcon/semcon/sccore/datasets"
@@ -59,7 +60,7 @@ func TestLegendTakesRoomBelowTheSheet(t *testing.T) {
 	if with := height(grid); with < bare+30 {
 		t.Errorf("%d pixels high with a legend of three lines, %d without", with, bare)
 	}
-	lines := grid.legendLines(150, func(name string) int { return 7 * len(name) })
+	lines := legendRows(slices.Repeat([]legendEntry{{name: "a class with a name"}}, 3), 150)
 	if len(lines) != 3 || len(lines[0]) != 1 {
 		t.Errorf("%d lines", len(lines))
 	}

@@ -56,34 +56,31 @@ func (g ImageGrid) sheet() (sheet, error) {
 
 	// All positions are whole pixels, so that the pixels of an enlarged image stay sharp.
 	const margin, gap = 8, 4
-	title := sans(titleSize, true, draw.XLeft, draw.YTop)
+	title, style := sans(titleSize, true, draw.XLeft, draw.YTop), sans(textSize, false, draw.XCenter, draw.YBottom)
 	pixels := func(length vg.Length) int { return int(length/pixel) + 1 }
-	label := func(x draw.XAlignment, y draw.YAlignment) draw.TextStyle { return sans(textSize, false, x, y) }
-	style := label(draw.XLeft, draw.YCenter)
-	textWidth := func(text string) int { return pixels(style.Width(text)) }
-	lineHeight := pixels(style.Height("X"))
 	left, top, pitch, w := margin, margin, cell.X, 0
 	for _, label := range g.RowLabels {
-		left = max(left, margin+textWidth(label)+gap*2)
+		left = max(left, margin+pixels(style.Width(label))+gap*2)
 	}
 	if g.Title != "" {
 		top += pixels(title.Height(g.Title)) + gap
 		w = pixels(title.Width(g.Title)) + 2*margin
 	}
 	if g.ColumnLabels != nil {
-		lines := 1
+		lines := lo.Max(lo.Map(g.ColumnLabels, func(label string, _ int) int { return len(style.Handler.Lines(label)) }))
 		for _, label := range g.ColumnLabels {
-			lines = max(lines, len(style.Handler.Lines(label)))
-			pitch = max(pitch, textWidth(label)+gap)
+			pitch = max(pitch, pixels(style.Width(label))+gap)
 		}
-		top += lineHeight*lines + gap
+		top += pixels(style.Height("X"))*lines + gap
 	}
 	w = max(w, left+columns*(pitch+gap)-gap+margin)
-	lines := g.legendLines(w-2*margin, textWidth)
+	legend := legendRows(lo.Map(g.Legend, func(entry ColourName, _ int) legendEntry {
+		return legendEntry{name: entry.Name, glyph: draw.GlyphStyle{Color: entry.Colour, Radius: vg.Points(4.5), Shape: draw.BoxGlyph{}}}
+	}), vg.Length(w-2*margin)*pixel)
 	bottom := top + len(g.Images)*(cell.Y+gap)
 	h := bottom - gap + margin
-	if len(lines) > 0 {
-		h += len(lines)*(lineHeight+gap) + 2*gap
+	if len(legend) > 0 {
+		h += len(legend)*pixels(legendLine) + 2*gap
 	}
 	at := func(x, y int) vg.Point { // From the top left corner.
 		return vg.Point{X: vg.Length(x) * pixel, Y: vg.Length(h-y) * pixel}
@@ -92,12 +89,12 @@ func (g ImageGrid) sheet() (sheet, error) {
 		page(c)
 		c.FillText(title, at(margin, margin), g.Title)
 		for i, text := range g.ColumnLabels {
-			c.FillText(label(draw.XCenter, draw.YBottom), at(left+i*(pitch+gap)+pitch/2, top-gap-1), text)
+			c.FillText(style, at(left+i*(pitch+gap)+pitch/2, top-gap-1), text)
 		}
 		for i, row := range g.Images {
 			y := top + i*(cell.Y+gap)
 			if g.RowLabels != nil {
-				c.FillText(label(draw.XRight, draw.YCenter), at(left-2*gap, y+cell.Y/2), g.RowLabels[i])
+				c.FillText(sans(textSize, false, draw.XRight, draw.YCenter), at(left-2*gap, y+cell.Y/2), g.RowLabels[i])
 			}
 			for j, picture := range row {
 				if picture != nil {
@@ -108,33 +105,11 @@ func (g ImageGrid) sheet() (sheet, error) {
 				}
 			}
 		}
-		for i, line := range lines {
-			x, y := margin, bottom+gap+i*(lineHeight+gap)
-			for _, entry := range line {
-				c.SetColor(entry.Colour)
-				c.Fill(vg.Rectangle{Min: at(x, y+lineHeight-2), Max: at(x+patchWidth, y+2)}.Path())
-				c.FillText(style, at(x+patchWidth+gap, y+lineHeight/2), entry.Name)
-				x += patchWidth + 4*gap + textWidth(entry.Name)
-			}
+		for i, row := range legend {
+			from := at(margin, bottom+gap+i*pixels(legendLine)+pixels(legendLine)/2)
+			drawLegend(c, row, from.X, from.Y)
 		}
 	}}, nil
-}
-
-// patchWidth is the width in pixels of a colour sample in a legend.
-const patchWidth = 14
-
-// legendLines breaks the legend into lines of at most this width in pixels, with at least one entry each.
-func (g ImageGrid) legendLines(width int, textWidth func(string) int) (lines [][]ColourName) {
-	used := 0
-	for _, entry := range g.Legend {
-		needed := patchWidth + 16 + textWidth(entry.Name)
-		if lines == nil || used+needed > width {
-			lines, used = append(lines, nil), 0
-		}
-		last := len(lines) - 1
-		lines[last], used = append(lines[last], entry), used+needed
-	}
-	return lines
 }
 
 // Matches shows pairs of images with lines between places that correspond.

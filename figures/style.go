@@ -114,9 +114,47 @@ type legendEntry struct {
 	glyph draw.GlyphStyle // Drawn if it has a shape.
 }
 
-// sample is the width of the line and the marker.
+// sample is the width of the line and the marker, and width that of the entry with the space behind it.
 func (e legendEntry) sample() vg.Length {
 	return lo.Ternary[vg.Length](e.line.Width > 0, 26, 10)
+}
+
+func (e legendEntry) width() vg.Length { return e.sample() + 4*headGap + legendStyle.Width(e.name) }
+
+// headGap is the space below a title and a legend, and between parts of a legend.
+const headGap = vg.Length(5)
+
+var (
+	legendStyle = sans(textSize, false, draw.XLeft, draw.YCenter)
+	legendLine  = legendStyle.Height("X") + headGap
+)
+
+// legendRows breaks entries into rows of at most a width, with at least one entry each.
+func legendRows(entries []legendEntry, width vg.Length) (rows [][]legendEntry) {
+	used := vg.Length(0)
+	for _, entry := range entries {
+		if rows == nil || used+entry.width() > width {
+			rows, used = append(rows, nil), 0
+		}
+		last := len(rows) - 1
+		rows[last], used = append(rows[last], entry), used+entry.width()
+	}
+	return rows
+}
+
+// drawLegend draws a row of a legend, from the middle of its left end.
+func drawLegend(c draw.Canvas, row []legendEntry, x, y vg.Length) {
+	for _, entry := range row {
+		sample := entry.sample()
+		if entry.line.Width > 0 {
+			c.StrokeLine2(entry.line, x, y, x+sample, y)
+		}
+		if entry.glyph.Shape != nil {
+			c.DrawGlyphNoClip(entry.glyph, vg.Point{X: x + sample/2, Y: y})
+		}
+		c.FillText(legendStyle, vg.Point{X: x + sample + headGap, Y: y + legendStyle.FontExtents().Descent/2}, entry.name)
+		x += entry.width()
+	}
 }
 
 // drawHead writes a title and below it a legend at the top of the canvas, where it covers no data, and returns the rest of the canvas.
@@ -124,38 +162,15 @@ func drawHead(c draw.Canvas, title string, entries []legendEntry) draw.Canvas {
 	if title == "" && entries == nil {
 		return c
 	}
-	const gap = vg.Length(5)
 	if title != "" {
 		style := sans(titleSize, true, draw.XCenter, draw.YTop)
 		c.FillText(style, vg.Point{X: c.Center().X, Y: c.Max.Y}, title)
-		c.Max.Y -= style.Height(title) + gap
+		c.Max.Y -= style.Height(title) + headGap
 	}
-	style := sans(textSize, false, draw.XLeft, draw.YCenter)
-	lineHeight := style.Height("X") + gap
-	for len(entries) > 0 {
-		wide, fits := vg.Length(0), 0 // A line has at least one entry.
-		for _, entry := range entries {
-			w := entry.sample() + gap + style.Width(entry.name) + 3*gap
-			if fits > 0 && wide+w > c.Size().X {
-				break
-			}
-			wide, fits = wide+w, fits+1
-		}
-		x, y := c.Center().X-wide/2+gap, c.Max.Y-lineHeight/2
-		for _, entry := range entries[:fits] {
-			sample := entry.sample()
-			if entry.line.Width > 0 {
-				c.StrokeLine2(entry.line, x, y, x+sample, y)
-			}
-			if entry.glyph.Shape != nil {
-				c.DrawGlyphNoClip(entry.glyph, vg.Point{X: x + sample/2, Y: y})
-			}
-			c.FillText(style, vg.Point{X: x + sample + gap, Y: y + style.FontExtents().Descent/2}, entry.name)
-			x += sample + gap + style.Width(entry.name) + 3*gap
-		}
-		c.Max.Y -= lineHeight
-		entries = entries[fits:]
+	for _, row := range legendRows(entries, c.Size().X) {
+		drawLegend(c, row, c.Center().X-lo.SumBy(row, legendEntry.width)/2+headGap, c.Max.Y-legendLine/2)
+		c.Max.Y -= legendLine
 	}
-	c.Max.Y -= gap
+	c.Max.Y -= headGap
 	return c
 }

@@ -8,7 +8,7 @@ import "strings"
 func DidYouMean(typed string, names []string) string {
 	near, least := "", max(len(typed)/3, 1)+1
 	for _, name := range names {
-		if d := distance(strings.ToLower(typed), name); d < least {
+		if d := Distance(strings.ToLower(typed), name); d < least {
 			near, least = name, d
 		}
 	}
@@ -23,8 +23,8 @@ func DidYouMean(typed string, names []string) string {
 	return ": did you mean " + near + "?"
 }
 
-// distance is the least number of letters to insert, remove, replace or swap with the next one that turns a into b.
-func distance(a, b string) int {
+// Distance is the least number of letters to insert, remove, replace or swap with the next one that turns a into b.
+func Distance(a, b string) int {
 	d := make([][]int, len(a)+1)
 	for i := range d {
 		d[i] = make([]int, len(b)+1)

@@ -7,10 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/gomlx/compute"
+	"github.com/samber/lo"
+	"github.com/semcon/semcon/figures"
 	"go.yaml.in/yaml/v2"
 )
 
@@ -140,4 +144,178 @@ func Kind(photographs bool) string {
 		return "photographs"
 	}
 	return "drawn"
+}
+
+// Table says what a table shows of results.
+type Table struct {
+	Title, Caption string
+	Unit           string // Of the numbers, e.g. "%"; empty for plain ones.
+	Paper          string // Label of the paper's table whose numbers stand beside ours, and whose heads are the table's; empty for none.
+	RowHeads       []figures.RowHead
+	Rows           []Row
+	Columns        []Column // Those of the paper's table by default.
+	Least          int      // Rows with fewer seeds than this in every column are left out.
+}
+
+// Row is a row of a table.
+type Row struct {
+	Key   string   // The row of the records; empty for a row of the paper alone.
+	Heads []string // The first that is missing is the architecture of the row's encoder, others are empty.
+	Minus string   // Another row of the records, whose values are subtracted, paired by seed, unless its encoder has another architecture; empty for none.
+}
+
+// Column is a column of a table.
+type Column struct {
+	Head   string
+	From   []string // The columns of the records; that of the head's name by default.
+	Detail string   // The detail of the records; empty for their value.
+	Factor float64  // What numbers are multiplied by; 1 by default.
+	Apart  bool     // Whether the paper's numbers do not compare with ours.
+}
+
+// Columns are columns that show the values of the records' columns of the same names.
+func Columns(heads ...string) []Column {
+	return lo.Map(heads, func(head string, _ int) Column { return Column{Head: head} })
+}
+
+// from lists the columns of the records behind a column.
+func (c Column) from() []string {
+	if c.From == nil {
+		return []string{c.Head}
+	}
+	return c.From
+}
+
+// Of makes the table.
+func (t Table) Of(r Results) figures.Table {
+	made := figures.Table{Title: t.Title, Caption: t.Caption, RowHeads: t.RowHeads}
+	var printed *figures.PaperTable
+	if t.Paper != "" {
+		printed = figures.MustPaper(t.Paper)
+		made.RowHeads = printed.RowHeads
+		if t.Columns == nil {
+			t.Columns = Columns(printed.Columns...)
+		}
+	}
+	var behind []string // The records' columns.
+	for _, column := range t.Columns {
+		made.Columns = append(made.Columns, column.Head)
+		for _, from := range column.from() {
+			if !slices.Contains(behind, from) && slices.ContainsFunc(t.Rows, func(row Row) bool { return len(r.Of(row.Key, from)) > 0 }) {
+				behind = append(behind, from)
+			}
+		}
+	}
+	for _, row := range t.Rows {
+		line, most := figures.Row{Heads: slices.Clone(row.Heads)}, 0
+		for _, column := range t.Columns {
+			cell := r.cell(row, column)
+			if printed != nil && !column.Apart {
+				cell.Paper = printed.Value(column.Head, row.Heads...)
+			}
+			line.Cells, most = append(line.Cells, cell), max(most, len(cell.Ours))
+		}
+		if most < t.Least {
+			continue
+		}
+		if len(line.Heads) < len(made.RowHeads) {
+			line.Heads = append(line.Heads, r.architecture(row.Key, behind...))
+		}
+		line.Heads = append(line.Heads, make([]string, len(made.RowHeads))...)[:len(made.RowHeads)]
+		made.Rows = append(made.Rows, line)
+	}
+	r.Describe(&made, t.Unit, behind...)
+	return made
+}
+
+// cell is one number of a table of ours.
+func (r Results) cell(row Row, column Column) (cell figures.Cell) {
+	var values []float64
+	var records []Record
+	for _, from := range column.from() {
+		if row.Minus != "" {
+			if r.architecture(row.Key, from) == r.architecture(row.Minus, from) {
+				values = append(values, r.Differences(from, row.Key, row.Minus)...)
+				records = slices.Concat(records, r.Of(row.Key, from), r.Of(row.Minus, from))
+			}
+			continue
+		}
+		for _, record := range r.Of(row.Key, from) {
+			if value, ok := record.number(column.Detail); ok {
+				values, records = append(values, value), append(records, record)
+			}
+		}
+	}
+	if column.Factor != 0 {
+		for i := range values {
+			values[i] *= column.Factor
+		}
+	}
+	cell = cellOf(values, records)
+	if from := column.from(); len(from) == 1 && row.Minus != "" && column.Factor == 0 && len(values) > 0 {
+		cell.Images = r.Images(figures.Quantity{Column: from[0], Row: row.Key, MinusRow: row.Minus})
+	}
+	return cell
+}
+
+// architecture is that of the encoder that a row's records evaluate; empty without one.
+func (r Results) architecture(row string, columns ...string) string {
+	for _, column := range columns {
+		if records := r.Of(row, column); len(records) > 0 {
+			return records[0].start().Encoder.Architecture
+		}
+	}
+	return ""
+}
+
+// Cell returns the values of a row and a column by ascending seed as a cell of a table, which names their records.
+func (r Results) Cell(row, column string) figures.Cell {
+	return r.Derived(r.Values(row, column), column, row)
+}
+
+// Derived returns values that are computed from the records of rows in a column, such as [Results.Differences], as a cell of a table, which names these records.
+func (r Results) Derived(values []float64, column string, rows ...string) figures.Cell {
+	return cellOf(values, lo.FlatMap(rows, func(row string, _ int) []Record { return r.Of(row, column) }))
+}
+
+// cellOf returns values as a cell of a table, which names the records behind them.
+func cellOf(values []float64, records []Record) figures.Cell {
+	c := figures.Cell{Paper: math.NaN(), Ours: values}
+	for _, record := range records {
+		if place := record.Place(); place != "" && len(values) > 0 {
+			c.Records = append(c.Records, place)
+		}
+	}
+	return c
+}
+
+// Figure is a figure of an experiment.
+type Figure struct {
+	Name    string // Of its files, such as "crop-drop".
+	Caption string // What it shows, in a sentence or two.
+	figures.Figure
+}
+
+// FigureSources are what figures are drawn from, beside the records.
+type FigureSources struct {
+	Out  string // Folder of the records, with the curves and models that they name.
+	Data string // Folder of the datasets; empty for synthetic images.
+	// Backend computes what models make of images. Without it such figures are left out.
+	Backend compute.Backend
+}
+
+// Drawn collects the figures of an experiment and the errors of those that cannot be drawn.
+type Drawn struct {
+	figures []Figure
+	errs    []error
+}
+
+// Add adds a figure, or the error instead of it. The parts of its name are joined, in small letters.
+func (d *Drawn) Add(figure figures.Figure, err error, caption string, name ...string) {
+	joined := strings.ToLower(strings.ReplaceAll(strings.Join(name, "-"), " ", "-"))
+	if err != nil {
+		d.errs = append(d.errs, fmt.Errorf("figure %s: %w", joined, err))
+		return
+	}
+	d.figures = append(d.figures, Figure{joined, caption, figure})
 }

@@ -44,7 +44,7 @@ func (c *call[C, D]) dataOf(cell Cell[C], shared *opened[C, D]) (D, error) {
 	shared.once.Do(func() {
 		shared.err = panics.Catch(func() (err error) {
 			options := c.options
-			options.Warn = c.warnOnce
+			options.Warn = func(line string) { c.warnOnce(line, line) }
 			cells := shared.cells
 			if cells == nil { // The cell is not selected, but a selected one needs it.
 				cells = []Cell[C]{cell}
@@ -53,7 +53,7 @@ func (c *call[C, D]) dataOf(cell Cell[C], shared *opened[C, D]) (D, error) {
 				return err
 			}
 			for _, skipped := range shared.data.Skipped() {
-				c.warnOnce("skipped " + skipped)
+				c.warnOnce("skipped "+skipped, "skipped "+skipped)
 			}
 			return nil
 		})
@@ -69,11 +69,11 @@ func (c *call[C, D]) release(t *task[C, D]) {
 	t.data.dropUnused()
 }
 
-// warnOnce reports a warning that this call has not reported.
-func (c *call[C, D]) warnOnce(line string) {
+// warnOnce reports a warning unless this call has reported one of the same subject.
+func (c *call[C, D]) warnOnce(subject, line string) {
 	c.mu.Lock()
-	known := c.warned[line]
-	c.warned[line] = true
+	known := c.warned[subject]
+	c.warned[subject] = true
 	c.mu.Unlock()
 	if !known {
 		c.options.Warnf("%s", line)

@@ -29,38 +29,19 @@ const maxLine = 16 << 20
 // kill cut short is removed first: its run has no record and runs again. A damaged last line with a digest is moved to [BrokenFile].
 func (r Record) Append(dir string) (err error) {
 	path := filepath.Join(dir, RunsFile)
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("recording in %s: %w", path, err)
-		}
-	}()
-	line, err := json.Marshal(r)
-	if err == nil {
-		_, err = parseRecord(line)
-	}
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
+	defer try.HandleF(&err, func() { err = fmt.Errorf("recording in %s: %w", path, err) })
+	line := try.E1(json.Marshal(r))
+	try.E1(parseRecord(line))
+	try.E(os.MkdirAll(dir, 0o777))
 	writers := flock.New(path + ".lock")
-	if err := writers.Lock(); err != nil {
-		return err
-	}
+	try.E(writers.Lock())
 	defer writers.Close()
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	if err := removeTail(file, dir); err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintf(file, "%s,\"digest\":%q}\n", line[:len(line)-1], Hash(line)); err != nil {
-		return err
-	}
-	return file.Sync()
+	file := try.E1(os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666))
+	defer file.Close()
+	try.E(removeTail(file, dir))
+	try.E1(fmt.Fprintf(file, "%s,\"digest\":%q}\n", line[:len(line)-1], Hash(line)))
+	try.E(file.Sync())
+	return nil
 }
 
 // digestBegin stands in lines that were written to their end.

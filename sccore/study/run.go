@@ -35,8 +35,7 @@ type call[C comparable, D Data] struct {
 	summary atomic.Value // The bar's title and its summary, a string.
 
 	mu       sync.Mutex
-	warned   map[string]bool // Warnings of opened data.
-	skipped  map[string]bool // Skipped files that a warning has named.
+	warned   map[string]bool // Subjects of warnings: lines, or skipped files.
 	diverged []string        // Cells whose loss diverged, with the error.
 }
 
@@ -80,7 +79,7 @@ func (s Spec[C, D]) open(b compute.Backend, o Options) (c *call[C, D], selected 
 	}
 	c = &call[C, D]{
 		Spec: s, backend: b, options: o, dir: Folder(o.Out, s.Name),
-		opened: map[dataKey]*opened[C, D]{}, tasks: map[string]*task[C, D]{}, warned: map[string]bool{}, skipped: map[string]bool{},
+		opened: map[dataKey]*opened[C, D]{}, tasks: map[string]*task[C, D]{}, warned: map[string]bool{},
 		bar: bar{phases: map[string]string{}},
 	}
 	for _, cell := range cells {

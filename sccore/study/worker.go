@@ -203,13 +203,7 @@ func (r *Run[C, D]) saveFailure(err error) error {
 func (r *Run[C, D]) Skip(file, reason string) {
 	file = strings.ReplaceAll(file, "\n", " ")
 	line := file + ": " + strings.ReplaceAll(reason, "\n", " ")
-	r.call.mu.Lock()
-	known := r.call.skipped[file]
-	r.call.skipped[file] = true
-	r.call.mu.Unlock()
-	if !known {
-		r.Warnf("skipped %s", line)
-	}
+	r.call.warnOnce("file "+file, "skipped "+line)
 	if slices.ContainsFunc(r.skipped, func(other string) bool { return strings.HasPrefix(other, file+": ") }) {
 		return
 	}

@@ -98,12 +98,10 @@ func (w baseline) Run(r *run) (err error) {
 		config, begin = c.Start, func() error { return t.Begin(seed) }
 	}
 	try.E(t.Configure(images(r.Data, r.Cell.Row), config))
-	train := w.train
 	if c.Weights != "" { // Also where the training resumes, so that records say how it began.
 		try.E(begin())
 		switch {
 		case start:
-			train = w.evaluate
 		case t.Continued():
 			how += ", heads and both branches of the file"
 		default:
@@ -111,7 +109,18 @@ func (w baseline) Run(r *run) (err error) {
 		}
 	}
 	frozen := w.frozen[branch]
-	try.E(train(r, begin, frozen))
+	evaluators := recipe.Evaluators(frozen, r.Data.Data, c.Config.Config, r.Cell.Seed)
+	if start && c.Weights != "" { // It is not trained here: its curve is one point, at step 0.
+		point := selfdistillation.StepMetrics{Evaluated: map[string]float64{}}
+		for _, evaluator := range evaluators {
+			for name, value := range try.E1(evaluator.Evaluate(r.Context)) {
+				point.Evaluated[evaluator.Name+"/"+name] = value
+			}
+		}
+		try.E(study.WriteCurve(filepath.Join(r.Dir, recipe.CurveFile), []selfdistillation.StepMetrics{point}))
+	} else {
+		try.E(w.train(r, begin, evaluators))
+	}
 	try.E(t.SaveEncoder(filepath.Join(r.Dir, encoderFile), branch, map[string]string{"run": r.Cell.Name(), "config": string(study.EncodeConfig(c))}))
 	if start && c.Second.Lambdas.ImageConcentration > 0 {
 		r.Say("finding neighbours")
@@ -129,14 +138,14 @@ type anyPoint struct {
 }
 
 // train completes a training from its last checkpoint or from begin.
-func (w baseline) train(r *run, begin func() error, frozen *evaluation.FeatureExtractor) error {
-	t, c := w.trainer, r.Cell.Config
+func (w baseline) train(r *run, begin func() error, evaluators []train.Evaluator) error {
 	var curve []selfdistillation.StepMetrics
-	loop := train.Loop[selfdistillation.StepMetrics]{Trainer: t, Dir: r.Dir, Final: recipe.FinalFile, Start: begin, Note: &curve}
-	loop.Evaluators = recipe.Evaluators(frozen, r.Data.Data, c.Config.Config, r.Cell.Seed)
+	loop := train.Loop[selfdistillation.StepMetrics]{
+		Trainer: w.trainer, Dir: r.Dir, Final: recipe.FinalFile, Start: begin, Note: &curve, Evaluators: evaluators,
+	}
 	loop.After = func(m selfdistillation.StepMetrics, evaluated map[string]float64) error {
 		r.Step("loss %.3f  entropy %.2f", m.Total, m.Entropy)
-		if evaluated == nil && m.Step%c.Second.MetricsEvery > 0 {
+		if evaluated == nil && m.Step%r.Cell.Config.Second.MetricsEvery > 0 {
 			return nil
 		}
 		m.Evaluated = evaluated
@@ -155,21 +164,6 @@ func (w baseline) train(r *run, begin func() error, frozen *evaluation.FeatureEx
 		return err
 	}
 	return loop.Clean()
-}
-
-// evaluate writes the curve of a start that is not trained here: one point, at step 0.
-func (w baseline) evaluate(r *run, _ func() error, frozen *evaluation.FeatureExtractor) error {
-	start := selfdistillation.StepMetrics{Evaluated: map[string]float64{}}
-	for _, evaluator := range recipe.Evaluators(frozen, r.Data.Data, r.Cell.Config.Config.Config, r.Cell.Seed) {
-		values, err := evaluator.Evaluate(r.Context)
-		if err != nil {
-			return err
-		}
-		for name, value := range values {
-			start.Evaluated[evaluator.Name+"/"+name] = value
-		}
-	}
-	return study.WriteCurve(filepath.Join(r.Dir, recipe.CurveFile), []selfdistillation.StepMetrics{start})
 }
 
 // newHeads is what records say of a baseline that begins with a file of an encoder.

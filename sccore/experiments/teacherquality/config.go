@@ -62,23 +62,28 @@ const (
 // concentrates reports whether there is patch concentration.
 func (c Condition) concentrates() bool { return slices.Contains(sccore.PatchConcentrations, c.Loss) }
 
-// source names where correspondences come from.
-func (c Condition) source() string {
+// source names where correspondences come from, in rows and in tables.
+func (c Condition) source() (name, title string) {
 	switch {
 	case !c.concentrates():
-		return "none"
+		return "none", ""
 	case c.Teacher == fromFile:
-		return "teacher"
+		return "teacher", "third encoder, from a file"
 	case c.Teacher > 0:
-		return fmt.Sprintf("teacher%d", c.Teacher)
+		return fmt.Sprintf("teacher%d", c.Teacher), fmt.Sprintf("third encoder, %d steps", c.Teacher)
 	case c.Errors == "":
-		return "labels"
+		return "labels", "labels"
+	case c.Errors == errorsOfPairs:
+		return fmt.Sprintf("pairs%g", c.Level), fmt.Sprintf("labels, %.0f %% of pairs random", 100*c.Level)
 	}
-	return fmt.Sprintf("%s%g", c.Errors, c.Level)
+	return fmt.Sprintf("objects%g", c.Level), fmt.Sprintf("labels, %.0f %% of objects mistaken", 100*c.Level)
 }
 
 // row names the condition in records, and in the names of cells.
-func (c Condition) row() string { return fmt.Sprintf("%s/share%g/%s", c.Loss, c.Share, c.source()) }
+func (c Condition) row() string {
+	source, _ := c.source()
+	return fmt.Sprintf("%s/share%g/%s", c.Loss, c.Share, source)
+}
 
 // conditions lists a profile's conditions, for photographs or for synthetic images. Each loss learns from one teacher with a gradient as long as alignment's.
 // CoTAP and binary cross-entropy have other shares too, and other sources, of known and unlike quality. On photographs there is one teacher, from a file.

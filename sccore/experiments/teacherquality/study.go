@@ -6,7 +6,6 @@
 package teacherquality
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,9 +49,12 @@ var Study = recipe.Cells[Config, data]{Stage: stage}.Spec(study.Spec[Config, dat
 		}
 		return recipe.NumbersOf(c.Config.row(), d.measures(c.Config))
 	},
-	NewWorker: newWorker,
-	Needs:     needs,
-	Folder:    folder,
+	NewWorker: func(r *run) (study.Worker[Config, data], error) {
+		t, err := recipe.New(r.Backend(), r.Data.of(r.Cell.Config.Condition, r.Cell.Seed), stage(r.Cell))
+		return worker{t}, err
+	},
+	Needs:  needs,
+	Folder: folder,
 	ProfileConfig: func(r study.Record, config Config) Config {
 		c := profileConfig(r.Profile, config.photographs())
 		c.Condition, c.Init, c.TeacherFile = config.Condition, config.Init, config.TeacherFile
@@ -210,70 +212,48 @@ type run = study.Run[Config, data]
 // worker runs cells that share a compiled step.
 type worker struct{ *recipe.Trainer }
 
-func newWorker(r *run) (study.Worker[Config, data], error) {
-	t, err := recipe.New(r.Backend(), r.Data.of(r.Cell.Config.Condition, r.Cell.Seed), stage(r.Cell))
-	return worker{t}, err
-}
-
 // teacherSeed is by how much the seed of a third encoder exceeds the seed of its run.
 const teacherSeed = 1000
 
-// Run trains, measures and records a cell, or trains what the cells of a seed begin from.
+// Run trains, measures and records a cell, or trains what the cells of a seed begin from. A training takes a minute, so it writes no checkpoints.
 func (w worker) Run(r *run) (err error) {
 	defer try.Handle(&err)
-	c, s, seed := r.Cell.Config, stage(r.Cell), uint64(r.Cell.Seed)
+	c, s, seed, details := r.Cell.Config, stage(r.Cell), uint64(r.Cell.Seed), map[string]float64{}
 	try.E(w.SetData(r.Data.of(c.Condition, r.Cell.Seed)))
 	try.E(w.Configure(s.Config))
+	left := "" // The file that others begin from.
 	if makes(r.Cell) {
-		file := r.Dir + ".safetensors"
-		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		left = r.Dir + ".safetensors"
+		if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		if s.Name == teacherPath {
 			seed += teacherSeed
 		}
+	}
+	if left != "" || c.Loss == lossUntrained {
 		try.E(w.Begin(seed))
-		try.E(w.train(r))
-		return w.Save(file, "")
+	} else {
+		files := []string{c.Init, c.TeacherFile}
+		for i, needed := range needs(r.Cell) {
+			files[i] = filepath.Join(r.Root(), folder(r.Data, needed)+".safetensors")
+		}
+		try.E(w.BeginFrom(files[0], seed))
+		if c.Teacher != 0 {
+			try.E(w.SetTeacher(files[1]))
+		}
+		maps.Copy(details, recipe.Correspondences(try.E1(w.Diagnostics(r.Context))))
 	}
-	details := map[string]float64{}
-	if c.Loss == lossUntrained {
-		try.E(w.Begin(seed))
-		return w.record(r, details)
+	for !s.Untrained && w.Done() < w.Steps() {
+		r.Step("%s", recipe.Describe(try.E1(w.Step(r.Context))))
 	}
-	files := []string{c.Init, c.TeacherFile}
-	for i, needed := range needs(r.Cell) {
-		files[i] = filepath.Join(r.Root(), folder(r.Data, needed)+".safetensors")
+	if left != "" {
+		return w.Save(left, "")
 	}
-	try.E(w.BeginFrom(files[0], seed))
-	if c.Teacher != 0 {
-		try.E(w.SetTeacher(files[1]))
-	}
-	d := try.E1(w.Diagnostics(r.Context))
-	maps.Copy(details, recipe.Correspondences(d))
 	if !s.Untrained {
-		try.E(w.train(r))
 		details["lambda"] = w.Lambdas().PatchConcentration
 	}
-	return w.record(r, details)
-}
-
-// train completes a training that has begun. It takes a minute, so it writes no checkpoints.
-func (w worker) train(r *run) error {
-	for w.Done() < w.Steps() {
-		m, err := w.Step(r.Context)
-		if err != nil {
-			return err
-		}
-		r.Step("%s", recipe.Describe(m))
-	}
-	return nil
-}
-
-// record measures the online branch.
-func (w worker) record(r *run, details map[string]float64) error {
-	c := r.Cell.Config
-	numbers, err := recipe.MeasureAll(r.Context, &evaluation.Encoder{FeatureExtractor: w.Frozen, Seed: uint64(r.Cell.Seed)}, r.Data.measures(c))
+	numbers := try.E1(recipe.MeasureAll(r.Context, &evaluation.Encoder{FeatureExtractor: w.Frozen, Seed: seed}, r.Data.measures(c)))
 	for i := range numbers {
 		n := &numbers[i]
 		maps.Copy(details, n.Details)
@@ -282,7 +262,7 @@ func (w worker) record(r *run, details map[string]float64) error {
 			n.Protocol += ", online branch"
 		}
 	}
-	return cmp.Or(err, r.Record(numbers...))
+	return r.Record(numbers...)
 }
 
 // measures measure recall over patches of photographs, or segment drawn scenes.

@@ -35,38 +35,21 @@ const top = "precision_top5"
 // kind is one kind of images, with the records on it.
 type kind struct {
 	study.Results
-	photographs bool
-	conditions  []Condition // The rows.
-	column      string      // The column in which losses are compared.
-
-	measure, where, starts, none string // What captions and titles say.
+	conditions          []Condition // The rows.
+	column, name, where string      // The column in which losses are compared, how names of tables and figures end, and titles.
 }
 
 func kindOf(r study.Results, photographs bool) kind {
-	k := kind{r, photographs, conditions(r.Profile, photographs), recipe.ColumnMIoU, "Linear mIoU", "", "one checkpoint per seed", "pairs of background with background"}
 	if photographs {
-		k.column, k.measure, k.where = recipe.ColumnRecall, "Linear recall over patches of PASCAL VOC, every class counting the same,", " on photographs"
-		k.starts = "one checkpoint for all seeds"
-		k.none = "pairs of two patches whose annotation is ignored. Intervals leave out the shares of the start, of the teacher and of the images that train the probe, which serve all seeds"
+		return kind{r, conditions(r.Profile, true), recipe.ColumnRecall, "-photographs", " on photographs"}
 	}
-	return k
+	return kind{r, conditions(r.Profile, false), recipe.ColumnMIoU, "", ""}
 }
 
-// sourceTitle is the title of a condition's source in tables.
-func (c Condition) sourceTitle() string {
-	switch {
-	case !c.concentrates():
-		return ""
-	case c.Teacher == fromFile:
-		return "third encoder, from a file"
-	case c.Teacher > 0:
-		return fmt.Sprintf("third encoder, %d steps", c.Teacher)
-	case c.Errors == errorsOfPairs:
-		return fmt.Sprintf("labels, %.0f %% of pairs random", 100*c.Level)
-	case c.Errors == errorsOfObjects:
-		return fmt.Sprintf("labels, %.0f %% of objects mistaken", 100*c.Level)
-	}
-	return "labels"
+// table is a table as the file of the experiment has it for the kind, without rows.
+func (k kind) table(name string) figures.Table {
+	t := study.TableOf(Name, name+k.name)
+	return figures.Table{Title: t.Title + k.where, Caption: t.Caption, RowHeads: t.RowHeads}
 }
 
 // gain is the gain of a condition over patch alignment alone, from the same start for as many steps, in points of linear mIoU or recall: one value for each seed
@@ -91,17 +74,11 @@ func tables(r study.Results) (tables []figures.Table) {
 
 // gains is the table of all conditions.
 func (k kind) gains() figures.Table {
-	t := figures.Table{
-		Title: "Gain of patch concentration by its loss, the share of its gradient and the quality of its correspondences" + k.where,
-		Caption: k.measure + " after the second stage, which starts from " + k.starts + " and has as many steps in all rows from patch alignment on, and the gain over patch " +
-			"alignment alone on the same seed with its 95 % interval. The share is the length of the loss's gradient beside alignment's, set in the first steps. " +
-			"Precision is that of the correspondences among the top 1, 5, 10 and 100 % of pairs, without " + k.none + ". The paper has no such table.",
-		RowHeads: []figures.RowHead{{Name: "loss"}, {Name: "share"}, {Name: "correspondences"}, {Name: "precision at the top 1 / 5 / 10 / 100 %"}, {Name: "AUC"}, {Name: "λ2"},
-			{Name: "interval of the gain"}},
-		Columns: []string{k.column, "gain"},
-	}
+	t := k.table("gains")
+	t.Columns = []string{k.column, "gain"}
 	for _, c := range k.conditions {
-		heads := []string{titles[c.Loss], "", c.sourceTitle(), "", "", "", ""}
+		_, source := c.source()
+		heads := []string{titles[c.Loss], "", source, "", "", "", ""}
 		var gain []float64
 		if c.concentrates() {
 			gain = k.gain(c)
@@ -127,14 +104,9 @@ func (k kind) gains() figures.Table {
 // predictions is the table of what was predicted before any run: at an equal share of the gradient CoTAP gains more than each other loss, and its gain
 // follows the precision at the top and not the AUC. Nothing is inferred from photographs on which the measure does not show training.
 func (k kind) predictions() figures.Table {
-	t := figures.Table{
-		Title: "What was predicted" + k.where,
-		Caption: "Predicted: at an equal share of the gradient and from the same source CoTAP gains more than the other losses; and over the sources, at share 1, its gain " +
-			"follows the precision at the top, not the AUC. p-values are of two-sided t-tests over seeds, with Holm's correction over the rows.",
-		RowHeads: []figures.RowHead{{Name: "prediction"}, {Name: "95 % interval"}, {Name: "corrected p"}},
-		Columns:  []string{"points or correlation"},
-	}
-	blind := k.photographs && k.Blind(k.column, untrained, start, alignment)
+	t := k.table("predictions")
+	t.Columns = []string{"points or correlation"}
+	blind := k.where != "" && k.Blind(k.column, untrained, start, alignment)
 	if blind {
 		t.Caption += " There are none here: neither the start nor alignment is above random weights by three standard errors."
 	}

@@ -8,12 +8,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/internal/spelling"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/recipe"
@@ -159,32 +159,16 @@ func list(o study.Options, table string, seeds int, read bool) (all []seeded, re
 }
 
 // rowName is the name of a row that --set weights.NAME=FILE adds. Names of cells have it as a part.
-var rowName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]*$`)
+var rowName, signs, notDigits = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]*$`), regexp.MustCompile(`[^\pL\d]`), regexp.MustCompile(`\D`)
 
 // misspelt reports whether a name is nearly that of another row: other signs or capitals, or one other letter before the size. Digits tell versions apart.
 func misspelt(name, row string) bool {
-	letters := func(r rune) rune {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) {
-			return unicode.ToLower(r)
-		}
-		return -1
-	}
-	if strings.Map(letters, name) == strings.Map(letters, row) {
+	if strings.EqualFold(signs.ReplaceAllString(name, ""), signs.ReplaceAllString(row, "")) {
 		return name != row
 	}
-	a, sizeA, _ := strings.Cut(name, "-")
-	b, sizeB, _ := strings.Cut(row, "-")
-	if len(a) > len(b) {
-		a, b = b, a
-	}
-	i := 0
-	for i < len(a) && a[i] == b[i] {
-		i++
-	}
-	if sizeA != sizeB || i == len(b) || unicode.IsDigit(rune(b[i])) || len(a) == len(b) && unicode.IsDigit(rune(a[i])) {
-		return false
-	}
-	return len(a)+1 == len(b) && a[i:] == b[i+1:] || len(a) == len(b) && a[i+1:] == b[i+1:]
+	a, size, _ := strings.Cut(name, "-")
+	b, other, _ := strings.Cut(row, "-")
+	return size == other && notDigits.ReplaceAllString(a, "") == notDigits.ReplaceAllString(b, "") && spelling.Distance(a, b) == 1
 }
 
 // fromFiles returns the encoders that --set weights.KEY=FILE names: those of a row of the paper's table, or of a row under another name. It reads each file, so that a file that does not fit its row is an error before

@@ -58,9 +58,7 @@ func Paper(name string) (*PaperTable, error) {
 }
 
 // MustPaper is [Paper] of a table that there is; a panic otherwise.
-func MustPaper(name string) *PaperTable {
-	return must.M1(Paper(name))
-}
+func MustPaper(name string) *PaperTable { return must.M1(Paper(name)) }
 
 // PaperNames lists the tables that [Paper] knows, in alphabetical order.
 func PaperNames() []string {

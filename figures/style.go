@@ -115,9 +115,7 @@ type legendEntry struct {
 }
 
 // sample is the width of the line and the marker, and width that of the entry with the space behind it.
-func (e legendEntry) sample() vg.Length {
-	return lo.Ternary[vg.Length](e.line.Width > 0, 26, 10)
-}
+func (e legendEntry) sample() vg.Length { return lo.Ternary[vg.Length](e.line.Width > 0, 26, 10) }
 
 func (e legendEntry) width() vg.Length { return e.sample() + 4*headGap + legendStyle.Width(e.name) }
 

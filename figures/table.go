@@ -290,9 +290,7 @@ func (t Table) CSV() string {
 }
 
 // plain is a number for machines, with at most seven digits, or nothing for NaN.
-func plain(value float64) string {
-	return lo.Ternary(math.IsNaN(value), "", sevenDigits(value))
-}
+func plain(value float64) string { return lo.Ternary(math.IsNaN(value), "", sevenDigits(value)) }
 
 func sevenDigits(value float64) string { return strconv.FormatFloat(value, 'g', 7, 64) }
 

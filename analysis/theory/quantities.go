@@ -99,9 +99,7 @@ func (f *Features) IsotropyDefect() float64 {
 
 // CorrelationPeak is ω = max over images of E_{j ∈ T2}[z_jᵀ C z_j]: r⁴/d if C is isotropic, and up to r⁴ if classes crowd together. It tells the
 // repaired theorem whether diversity was attained (erratum E14).
-func (f *Features) CorrelationPeak() float64 {
-	return slices.Max(f.groupMeans(f.Correlation()))
-}
+func (f *Features) CorrelationPeak() float64 { return slices.Max(f.groupMeans(f.Correlation())) }
 
 // groupMeans are E_{j ∈ T2}[z_jᵀ M z_j] for each image.
 func (f *Features) groupMeans(m mat.Symmetric) []float64 {
@@ -154,9 +152,7 @@ func (f *Features) Quantities(thresholds int) (_ map[string]float64, _ TailCurve
 }
 
 // capped caps a bound at 1, the trivial bound of an error rate, which also counts if the conditions of its theorem do not hold.
-func capped(b Bound) float64 {
-	return lo.Ternary(b.Domain, min(1, b.Value), 1)
-}
+func capped(b Bound) float64 { return lo.Ternary(b.Domain, min(1, b.Value), 1) }
 
 // Deltas are the terms of lemma sum_delta for one view i.
 type Deltas struct {

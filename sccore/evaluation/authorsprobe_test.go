@@ -46,7 +46,7 @@ func TestAuthorsProbe(t *testing.T) {
 		before = ranked
 	}
 	m.KNN.K = 5
-	if text := m.Protocol(); !strings.Contains(text, "as DINO measures") || settings.Check(DefaultAuthorsProbe()) != nil {
+	if text := m.Protocol(); !strings.Contains(text, "as DINO measures") || settings.Check(AuthorsProbe{Epochs: 100, Batch: 1024, LearningRate: 1e-3}) != nil {
 		t.Error(text)
 	}
 	if o := m.Authors.outputs(encoder.ViT{Depth: 12, Dim: 384}); len(o.Blocks) != 4 || o.Blocks[0] != 9 || o.Patches {

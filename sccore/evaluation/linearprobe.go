@@ -89,11 +89,6 @@ type LinearProbe struct {
 	WeightDecay  float64 `json:"decay" range:"[0,1e4]"`
 }
 
-// DefaultLinearProbe is the paper's linear probe on ImageNet-1k.
-func DefaultLinearProbe() LinearProbe {
-	return LinearProbe{Epochs: 100, Batch: 4096, LearningRate: 1e-5, WeightDecay: 0.01}
-}
-
 // FastLinearProbe is the protocol of the paper's ablation: one epoch of 30,000 images. The paper gives no batch size or learning rate; ours are
 // smaller and larger, as few steps need.
 func FastLinearProbe() LinearProbe {
@@ -174,11 +169,6 @@ type AuthorsProbe struct {
 	Epochs       int     `json:"epochs" range:"[0,2^14]"` // 0 for no such probe.
 	Batch        int     `json:"batch" range:"[1,2^18]"`  // The images that are left over at the end of an epoch are left out.
 	LearningRate float64 `json:"rate" range:"(0,1e4]"`    // For a batch of 256: it grows with the batch, and follows a cosine to 0.
-}
-
-// DefaultAuthorsProbe is that of the authors.
-func DefaultAuthorsProbe() AuthorsProbe {
-	return AuthorsProbe{Epochs: 100, Batch: 1024, LearningRate: 1e-3}
 }
 
 // Protocol describes the classifier.

@@ -117,7 +117,7 @@ func TestLinearProbeBadInput(t *testing.T) {
 			t.Errorf("error %v is not one line with %q", err, want)
 		}
 	}
-	for _, p := range []evaluation.LinearProbe{evaluation.DefaultLinearProbe(), evaluation.FastLinearProbe()} {
+	for _, p := range []evaluation.LinearProbe{{Epochs: 100, Batch: 4096, LearningRate: 1e-5, WeightDecay: 0.01}, evaluation.FastLinearProbe()} {
 		if err := settings.Check(p); err != nil {
 			t.Error(err)
 		}

@@ -16,7 +16,6 @@ import (
 	"github.com/dsnet/try"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
-	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/selfdistillation"
@@ -71,7 +70,6 @@ func ProfileConfig(profile study.Profile, read bool, baseline string) Config {
 	own.Batch, own.Steps, own.WarmupSteps, own.LearningRate, own.FinalLearningRate = method.Batch, method.Steps, method.WarmupSteps, method.LearningRate, method.FinalLearningRate
 	own.TargetMomentum, own.FinalTargetMomentum = method.TargetMomentum, method.FinalTargetMomentum
 	if profile == study.Full {
-		c.Linear, c.Dense = evaluation.DefaultLinearProbe(), maintable.FullDense()
 		// The authors' schedules are at their ends, and would begin anew: rate, momentum and steps are the method's, so that the arms are alike; temperature
 		// and decay are what the authors end with. A full checkpoint gives both branches and the heads; with a file of an encoder heads are new. Views are the authors', with
 		// ten local crops beside the method's four.

@@ -20,15 +20,9 @@ import (
 
 var grid = encoders.Grid[Config]{
 	Name: encoders.Main, Table: "main", Shares: func(c Config) int { return c.Shares },
-	Base: func(profile study.Profile, dataset string) Config {
-		c := Config{KNN: knn.DINOClassifier(), Class: evaluation.DefaultLinearProbe()}
-		if profile == study.Full {
-			c.Authors = evaluation.DefaultAuthorsProbe()
-		}
-		if encoders.Drawn(dataset) {
-			c.Patch = evaluation.DefaultPatchProbe()
-		} else {
-			c.Segmentation, c.Preprocessing = encoders.MainSegmentation(profile), datasets.DefaultPreprocessing()
+	Base: func(_ study.Profile, dataset string) (c Config) {
+		if !encoders.Drawn(dataset) {
+			c.Preprocessing = datasets.DefaultPreprocessing()
 		}
 		return c
 	},

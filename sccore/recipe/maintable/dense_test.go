@@ -20,7 +20,8 @@ func TestDenseMeasures(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	c := FullDense()
+	linear := evaluation.DefaultSegmentationProbe()
+	c := Dense{linear, evaluation.FCNProbe{SegmentationProbe: linear}, evaluation.DefaultLabelPropagation()}
 	for _, p := range []*evaluation.SegmentationProbe{&c.Linear, &c.FCN.SegmentationProbe} {
 		p.CropSize, p.TestSize, p.Batch, p.Steps = 16, 32, 2, 2
 	}

@@ -45,10 +45,7 @@ var Columns = []string{ColumnMIoU, ColumnAccuracy, ColumnLinear, ColumnKNN}
 // ProfileConfig returns the configuration of a profile before --set, for real images if read is true, else for synthetic ones.
 func ProfileConfig(profile study.Profile, read bool) Config {
 	c := Config{Config: recipe.ProfileConfig(profile, read), Linear: evaluation.FastLinearProbe()}
-	if read {
-		c.Segmentation = encoders.MainSegmentation(profile)
-	}
-	return study.Configured("ablation", c, string(profile))
+	return study.Configured("ablation", c, string(profile), study.Kind(read))
 }
 
 // Check returns an error that names the first value out of range.
@@ -203,15 +200,6 @@ type Dense struct {
 	Linear evaluation.SegmentationProbe `json:"linear"`
 	FCN    evaluation.FCNProbe          `json:"fcn"`
 	Video  evaluation.LabelPropagation  `json:"video"`
-}
-
-// FullDense is for the full profile: the sizes, batches and iterations of transfer learning, each head with one of the rates that it searches.
-func FullDense() Dense {
-	linear := evaluation.DefaultSegmentationProbe()
-	linear.Batch, linear.Steps = 128, 1560
-	fcn := evaluation.FCNProbe{SegmentationProbe: linear, Width: 256}
-	fcn.Steps, fcn.LearningRate, fcn.FinalLearningRate = 6250, 1e-3, 1e-4
-	return Dense{linear, fcn, evaluation.DefaultLabelPropagation()}
 }
 
 // cityscapes is the dataset whose crops and test images are larger and whose batches are smaller, as the paper prints them.

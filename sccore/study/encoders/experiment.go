@@ -305,15 +305,3 @@ var MainTable = Sources[evaluation.Data]{
 	},
 	Without: map[string]string{evaluation.ImageNet: "the columns of linear and k-NN classification", COCOStuff: "the columns of linear segmentation"},
 }
-
-// MainSegmentation is the segmentation of Tab. main in a profile.
-func MainSegmentation(profile study.Profile) evaluation.SegmentationProbe {
-	p := evaluation.DefaultSegmentationProbe()
-	if profile != study.Full {
-		p.CropSize, p.TestSize, p.Batch, p.Epochs = 96, 128, 8, 8
-	}
-	if profile == study.Smoke {
-		p.CropSize, p.TestSize, p.Epochs = 32, 32, 1
-	}
-	return p
-}

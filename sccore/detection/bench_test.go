@@ -61,7 +61,7 @@ func random(rng *rand.Rand, dims ...int) *tensors.Tensor {
 func BenchmarkStep(b *testing.B) {
 	backend := testbackend.Fastest(b)
 	rng := rand.New(rand.NewPCG(1, 2))
-	c := Recipe(80)
+	c := recipe(80)
 	var levels []any
 	for i := range headLevels {
 		levels = append(levels, random(rng, benchRows*4>>i, benchColumns*4>>i, 1, c.Channels))

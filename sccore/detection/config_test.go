@@ -7,8 +7,18 @@ import (
 	"github.com/semcon/semcon/sccore/settings"
 )
 
+// recipe returns the configuration of Mugs and iBOT for the given number of classes, 80 for COCO (sail-sg/mugs,
+// eval/eval_object_detection/configs/cascade_rcnn/vit_small_giou_4conv1f_coco_1x.py), but for the neck: theirs takes blocks 3, 5, 7 and 11, ours is the simple
+// feature pyramid on the last block (Li et al., 2022, ViTDet).
+func recipe(classes int) Config {
+	return Config{
+		Classes: classes, Channels: 256, Convolutions: 4, Hidden: 1024,
+		AnchorSamples: 256, TrainProposals: 2000, TestProposals: 1000, BoxSamples: 512, Candidates: 2000, Detections: 100,
+	}
+}
+
 func TestCheck(t *testing.T) {
-	if err := settings.Check(Recipe(80)); err != nil {
+	if err := settings.Check(recipe(80)); err != nil {
 		t.Error(err)
 	}
 	for name, change := range map[string]func(*Config){
@@ -23,7 +33,7 @@ func TestCheck(t *testing.T) {
 		"candidates 0":      func(c *Config) { c.Candidates = 0 },
 		"detections 101":    func(c *Config) { c.Detections, c.Candidates = 101, 100 },
 	} {
-		c := Recipe(80)
+		c := recipe(80)
 		change(&c)
 		if err := settings.Check(c); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: error %v", name, err)

@@ -41,16 +41,6 @@ type Config struct {
 	Detections int `json:"detections" range:"[1,2^14]"` // Detections an image, the best ones.
 }
 
-// Recipe returns the configuration of Mugs and iBOT for the given number of classes, 80 for COCO (sail-sg/mugs,
-// eval/eval_object_detection/configs/cascade_rcnn/vit_small_giou_4conv1f_coco_1x.py), but for the neck: theirs takes blocks 3, 5, 7 and 11, ours is the simple
-// feature pyramid on the last block (Li et al., 2022, ViTDet).
-func Recipe(classes int) Config {
-	return Config{
-		Classes: classes, Channels: 256, Convolutions: 4, Hidden: 1024,
-		AnchorSamples: 256, TrainProposals: 2000, TestProposals: 1000, BoxSamples: 512, Candidates: 2000, Detections: 100,
-	}
-}
-
 // Rules returns an error if there are fewer candidates than detections.
 func (c Config) Rules() error {
 	if c.Detections > c.Candidates {

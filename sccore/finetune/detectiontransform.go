@@ -33,11 +33,6 @@ type DetectionTransform struct {
 	MaxCrop   int    `json:"max_crop" range:"[1,2^14]"`   // Largest side of a crop in pixels.
 }
 
-// DefaultDetectionTransform is the recipe's transform.
-func DefaultDetectionTransform() DetectionTransform {
-	return DetectionTransform{MinShort: 480, MaxShort: 800, Step: 32, Long: 1333, CropShort: [3]int{400, 500, 600}, MinCrop: 384, MaxCrop: 600}
-}
-
 // Rules returns an error that names the first of two lengths that are the wrong way round.
 func (t DetectionTransform) Rules() error {
 	return cmp.Or(settings.Between("max_short", t.MaxShort, 1, t.Long), settings.Between("min_short", t.MinShort, 1, t.MaxShort), settings.Between("min_crop", t.MinCrop, 1, t.MaxCrop))

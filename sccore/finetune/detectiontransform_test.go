@@ -10,6 +10,11 @@ import (
 	"github.com/semcon/semcon/sccore/views"
 )
 
+// recipeDetectionTransform is the recipe's transform.
+func recipeDetectionTransform() DetectionTransform {
+	return DetectionTransform{MinShort: 480, MaxShort: 800, Step: 32, Long: 1333, CropShort: [3]int{400, 500, 600}, MinCrop: 384, MaxCrop: 600}
+}
+
 // redObject is a green image with a red object, an ellipse.
 func redObject(t *testing.T, height, width int) (*datasets.SegmentedImage, []Object) {
 	t.Helper()
@@ -141,7 +146,7 @@ func TestDetectionTransformOfOneScale(t *testing.T) {
 }
 
 func TestDetectionTransformCheck(t *testing.T) {
-	if err := settings.Check(DefaultDetectionTransform()); err != nil {
+	if err := settings.Check(recipeDetectionTransform()); err != nil {
 		t.Error(err)
 	}
 	for want, change := range map[string]func(*DetectionTransform){
@@ -149,14 +154,14 @@ func TestDetectionTransformCheck(t *testing.T) {
 		"min_short 801": func(t *DetectionTransform) { t.MinShort = 801 }, "step 0": func(t *DetectionTransform) { t.Step = 0 },
 		"crop_short 0": func(t *DetectionTransform) { t.CropShort[1] = 0 }, "min_crop 700": func(t *DetectionTransform) { t.MinCrop = 700 },
 	} {
-		transform := DefaultDetectionTransform()
+		transform := recipeDetectionTransform()
 		change(&transform)
 		wantError(t, settings.Check(transform), want)
 	}
 }
 
 func TestFullCanvases(t *testing.T) {
-	scale := DefaultDetectionTransform().scale()
+	scale := recipeDetectionTransform().scale()
 	if across, up := scale.canvasFor(datasets.Size{Height: 3, Width: 3}, 32), scale.canvasFor(datasets.Size{Height: 4, Width: 3}, 32); across != (datasets.Size{Height: 800, Width: 1344}) ||
 		up != (datasets.Size{Height: 1344, Width: 800}) {
 		t.Errorf("%v and %v, want 800×1344 and its transpose", across, up)

@@ -38,11 +38,6 @@ const (
 	Whole InferenceMode = "whole" // The whole image.
 )
 
-// DefaultSegmentationInference is what the recipes on ADE20k use for UPerNet. Semantic FPN takes the same with [Whole].
-func DefaultSegmentationInference() SegmentationInference {
-	return SegmentationInference{Scale: Scale{2048, 512}, Mode: Slide, CropSize: 512, Stride: 341}
-}
-
 // Rules returns an error if crops have no size or no stride.
 func (p SegmentationInference) Rules() error {
 	switch {

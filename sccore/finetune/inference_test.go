@@ -15,6 +15,11 @@ import (
 	"github.com/semcon/semcon/sccore/settings"
 )
 
+// recipeInference is what the recipes on ADE20k use for UPerNet. Semantic FPN takes the same with [Whole].
+func recipeInference() SegmentationInference {
+	return SegmentationInference{Scale: Scale{2048, 512}, Mode: Slide, CropSize: 512, Stride: 341}
+}
+
 // TestCornersOfCrops compares with the formulas of mmsegmentation for all small sizes.
 func TestCornersOfCrops(t *testing.T) {
 	for crop := 1; crop < 7; crop++ {
@@ -155,7 +160,7 @@ func TestInferenceSaysWhatIsWrong(t *testing.T) {
 	if _, err := p.Evaluate(stopped, painted(2), fixed(Logits{}, context.Canceled)); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v after the context ended", err)
 	}
-	if err := settings.Check(DefaultSegmentationInference()); err != nil {
+	if err := settings.Check(recipeInference()); err != nil {
 		t.Error(err)
 	}
 	for want, change := range map[string]func(*SegmentationInference){
@@ -174,7 +179,7 @@ func TestInferenceSaysWhatIsWrong(t *testing.T) {
 
 func BenchmarkPredict(b *testing.B) {
 	a := &datasets.SegmentedImage{Height: 512, Width: 683, Pixels: make([]uint8, 512*683*3)}
-	p := DefaultSegmentationInference()
+	p := recipeInference()
 	l := Logits{Rows: 128, Columns: 128, Classes: 150, Values: make([]float32, 2*128*128*150)}
 	for b.Loop() {
 		if _, err := p.Predict(b.Context(), a, func(context.Context, Canvases) (Logits, error) { return l, nil }); err != nil {

@@ -36,11 +36,6 @@ type SegmentationTransform struct {
 	PhotometricDistortion bool `json:"photometric_distortion"`
 }
 
-// DefaultSegmentationTransform is the transform of mmsegmentation's recipes on ADE20k. UPerNet and semantic FPN share it.
-func DefaultSegmentationTransform() SegmentationTransform {
-	return SegmentationTransform{Scale: Scale{2048, 512}, MinRatio: 0.5, MaxRatio: 2, CropSize: 512, CatMaxRatio: 0.75, PhotometricDistortion: true}
-}
-
 // Rules returns an error that names the ratios if one is above the other, or if they make images too large.
 func (t SegmentationTransform) Rules() error {
 	if t.MinRatio > t.MaxRatio || t.MaxRatio*float64(t.Scale.Long) > maxScale {

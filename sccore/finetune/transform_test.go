@@ -15,6 +15,11 @@ import (
 	"github.com/semcon/semcon/sccore/views"
 )
 
+// recipeTransform is the transform of mmsegmentation's recipes on ADE20k. UPerNet and semantic FPN share it.
+func recipeTransform() SegmentationTransform {
+	return SegmentationTransform{Scale: Scale{2048, 512}, MinRatio: 0.5, MaxRatio: 2, CropSize: 512, CatMaxRatio: 0.75, PhotometricDistortion: true}
+}
+
 // coordinates is an image whose labels number its pixels, and whose red and green grow along rows and columns.
 func coordinates(height, width int) *datasets.SegmentedImage {
 	a := &datasets.SegmentedImage{Name: "coordinates", Height: height, Width: width}
@@ -199,7 +204,7 @@ func TestDistortionSparesThePadding(t *testing.T) {
 }
 
 func TestTransformChecks(t *testing.T) {
-	if err := settings.Check(DefaultSegmentationTransform()); err != nil {
+	if err := settings.Check(recipeTransform()); err != nil {
 		t.Error(err)
 	}
 	for want, change := range map[string]func(*SegmentationTransform){
@@ -213,7 +218,7 @@ func TestTransformChecks(t *testing.T) {
 		"cat_max_ratio 1.5 is not above 0":         func(t *SegmentationTransform) { t.CatMaxRatio = 1.5 },
 		"cat_max_ratio NaN is not above 0 and at ": func(t *SegmentationTransform) { t.CatMaxRatio = math.NaN() },
 	} {
-		tr := DefaultSegmentationTransform()
+		tr := recipeTransform()
 		change(&tr)
 		if err := settings.Check(tr); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
@@ -261,7 +266,7 @@ func BenchmarkTransform(b *testing.B) {
 	for i := range a.Mask {
 		a.Mask[i] = uint8(i / 8 % 7)
 	}
-	tr := DefaultSegmentationTransform()
+	tr := recipeTransform()
 	for i := 0; b.Loop(); i++ {
 		tr.Apply(a, 0, 0, i)
 	}

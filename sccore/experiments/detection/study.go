@@ -40,9 +40,7 @@ const (
 	masks       = "masks"
 )
 
-var grid = encoders.Grid[Config]{Name: Name, Table: "obj_det", Base: func(study.Profile, string) Config {
-	return Config{Detector: detection.Recipe(0), Augmentation: finetune.DefaultDetectionTransform()}
-}}
+var grid = encoders.Grid[Config]{Name: Name, Table: "obj_det"}
 
 // Study is the experiment.
 var Study = encoders.Tuning[Config, Data, finetune.DetectionTraining, *finetune.DetectionTrainer, finetune.DetectionStep]{

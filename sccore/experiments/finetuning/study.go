@@ -32,9 +32,6 @@ const Name = "fine-tune"
 
 var grid = encoders.Grid[Config]{
 	Name: Name, Table: "semantic_seg_ft", Variants: []string{finetune.UPerNet, finetune.FPN},
-	Base: func(study.Profile, string) Config {
-		return Config{Augmentation: finetune.DefaultSegmentationTransform(), Inference: finetune.DefaultSegmentationInference()}
-	},
 }
 
 type run = study.Run[Config, evaluation.Data]

@@ -35,7 +35,7 @@ func TestSmokeRecordsEachHeadOnce(t *testing.T) {
 		}
 	}
 	results, err := Study.Load(study.Options{Out: out, Profile: study.Smoke})
-	if err != nil || !slices.Equal(Datasets(results), []string{"synthetic scenes"}) {
+	if err != nil || !slices.Equal(encoders.DatasetsOf(results.Columns()), []string{"synthetic scenes"}) {
 		t.Fatal(results.Columns(), err)
 	}
 	tables := Study.Tables(results)

@@ -193,13 +193,6 @@ var byPlace = encoders.ByPlace(
 	[]string{"ADE20k", "Cityscapes", "COCOStuff-27", "PASCAL VOC", "CamVid", "synthetic scenes"}, []string{headTitles[finetune.UPerNet], headTitles[finetune.FPN]},
 )
 
-// Datasets returns the names of the datasets with records, in the order of the table.
-func Datasets(results study.Results) []string {
-	columns := results.Columns()
-	slices.SortFunc(columns, byPlace)
-	return encoders.DatasetsOf(columns)
-}
-
 // Predictions segments n evenly spread test images with the trained model of the lowest seed of a row ("random", "second", "dino-s16") and column.
 // It also returns the names of the classes. A row and column without records is an error.
 func Predictions(r study.Results, b compute.Backend, data, out, row, column string, n int) (_ []figures.Segmented, _ []string, err error) {

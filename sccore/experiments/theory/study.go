@@ -212,13 +212,6 @@ func (w worker) Run(r *study.Run[Config, data]) (err error) {
 	})
 }
 
-// theoryColumns are the columns of the tables: the error, its bounds from the tightest on, then the quantities behind them.
-var theoryColumns = []struct{ title, name string }{
-	{"true error", "error"}, {"theorem 3", "geometric"}, {"theorem 1", "moments"}, {"theorem 2", "repaired"}, {"printed", "printed"},
-	{"views alike", "view_similarity"}, {"class alike", "class_similarity"}, {"κ", "across"},
-	{"mean p", "p_mean"}, {"mean q", "q_mean"}, {"ΣΔ", "sum_delta"}, {"ΣΔ too small", "sum_delta_fails"},
-}
-
 // detail is the name of a quantity on one kind of views among the details of records.
 func detail(views, quantity string) string {
 	return views + "." + theory.PrincipalForm + "." + quantity
@@ -227,14 +220,15 @@ func detail(views, quantity string) string {
 // tables returns one table per method and dataset, with the theorem's quantities for each row of Tab. effect_aug_full.
 func tables(r study.Results) (tables []figures.Table) {
 	shown := study.TableOf(Name, "quantities")
+	quantities := shown.Columns
 	shown.RowHeads = figures.MustPaper("effect_aug_full").RowHeads
 	shown.Rows = lo.Map(augmentation.Rows, func(row augmentation.Row, _ int) study.Row { return study.Row{Key: string(row), Heads: row.Heads()} })
 	for _, dataset := range augmentation.Datasets(r) {
 		for _, method := range methods.Names {
-			shown.Title, shown.Columns = augmentation.Column(dataset, method), nil
-			for _, c := range theoryColumns {
-				shown.Columns = append(shown.Columns, study.Column{Head: c.title, From: []string{shown.Title}, Detail: detail(OwnViews, c.name), Factor: 100})
-			}
+			shown.Title = augmentation.Column(dataset, method)
+			shown.Columns = lo.Map(quantities, func(c study.Column, _ int) study.Column {
+				return study.Column{Head: c.Head, From: []string{shown.Title}, Detail: detail(OwnViews, c.Detail), Factor: 100}
+			})
 			if t := shown.Of(r); len(t.Rows) > 0 {
 				tables = append(tables, t)
 			}
@@ -254,10 +248,10 @@ func Ladder(r study.Results, dataset string) figures.Chart {
 				panel.Names = append(panel.Names, string(row))
 			}
 		}
-		for i, rung := range theoryColumns[:5] {
-			series := figures.Series{Name: rung.title, Hollow: i > 0}
+		for i, rung := range study.TableOf(Name, "quantities").Columns[:5] {
+			series := figures.Series{Name: rung.Head, Hollow: i > 0}
 			for place, row := range panel.Names {
-				series.X, series.Values = append(series.X, float64(place)), append(series.Values, r.Details(row, column, detail(OwnViews, rung.name)))
+				series.X, series.Values = append(series.X, float64(place)), append(series.Values, r.Details(row, column, detail(OwnViews, rung.Detail)))
 			}
 			panel.Series = append(panel.Series, series)
 		}

@@ -162,13 +162,6 @@ var byPlace = encoders.ByPlace(
 	[]string{"COCOStuff-27", "PASCAL VOC", "ADE20k", "Cityscapes", "CamVid", "synthetic scenes"}, []string{headTitles[heads.Linear], headTitles[heads.FCN]},
 )
 
-// Datasets returns the names of the datasets with records, in the paper's order.
-func Datasets(results study.Results) (names []string) {
-	names = encoders.DatasetsOf(results.Columns())
-	slices.SortFunc(names, byPlace)
-	return names
-}
-
 // Predictions segments n evenly spread test images with the trained heads of the lowest seed of a row ("random", "second", "dino-s16") and column.
 // It also returns the names of the classes. A row and column without records is an error.
 func Predictions(r study.Results, b compute.Backend, data, out, row, column string, n int) (_ []figures.Segmented, _ []string, err error) {

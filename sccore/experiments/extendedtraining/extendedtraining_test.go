@@ -9,12 +9,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/selfdistillation"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
 )
+
+var rows = lo.Map(study.TableOf(Name, "values").Rows, func(row study.Row, _ int) string { return row.Key })
 
 // TestArmsStartAlikeAndResume runs a baseline at smoke size, once in one call and once in three.
 func TestArmsStartAlikeAndResume(t *testing.T) {

@@ -2,7 +2,7 @@
 // with their own losses, on objects, on scenes and on the mixture of both, beside the method and its alignment losses alone, all from the same encoder, for
 // the same number of steps and images.
 //
-// A baseline is trained from scratch, or read from a file. The next arm gets a case in newWorker and a row in rows.
+// A baseline is trained from scratch, or read from a file. The next arm gets a case in newWorker and rows in the tables of its file.
 package extendedtraining
 
 import (
@@ -10,10 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/recipe"
@@ -51,15 +51,8 @@ const (
 	rowMethod    = "method"
 )
 
-// rows are in the order of the table.
-var rows = []string{rowStart, rowObjects, rowScenes, rowMixture, rowAlignment, rowMethod}
-
-// titles are the names of rows and baselines in tables and figures.
-var titles = map[string]string{
-	rowStart: "initial model", rowObjects: "own loss, objects", rowScenes: "own loss, scenes", rowMixture: "own loss, mixture",
-	rowAlignment: "alignment alone, mixture", rowMethod: "the method, mixture",
-	selfdistillation.DINO: "DINO", selfdistillation.IBOT: "iBOT", selfdistillation.Mugs: "Mugs",
-}
+// titles are the names of baselines in tables and figures.
+var titles = map[string]string{selfdistillation.DINO: "DINO", selfdistillation.IBOT: "iBOT", selfdistillation.Mugs: "Mugs"}
 
 // ProfileConfig returns the configuration of a baseline in a profile before --set, for real images if read is true, else for synthetic ones.
 func ProfileConfig(profile study.Profile, read bool, baseline string) Config {
@@ -139,8 +132,8 @@ func cells(o study.Options, dataset string) (cells []study.Cell[Config], err err
 	for seed := range study.Seeds(Name, o) {
 		for _, baseline := range selfdistillation.Names {
 			if config, ok := configs[baseline]; ok {
-				for _, row := range rows {
-					cells = append(cells, maintable.NewCell(dataset, seed, config, baseline, row))
+				for _, row := range study.TableOf(Name, "values").Rows {
+					cells = append(cells, maintable.NewCell(dataset, seed, config, baseline, row.Key))
 				}
 			}
 		}
@@ -233,7 +226,10 @@ var Study = maintable.Spec(study.Spec[Config, maintable.Data]{
 
 // baselines lists the baselines with records, in the paper's order.
 func baselines(r study.Results) []string {
-	return slices.DeleteFunc(slices.Clone(selfdistillation.Names), func(baseline string) bool {
-		return !slices.ContainsFunc(r.Columns(), func(column string) bool { return strings.HasPrefix(column, titles[baseline]+"/") })
-	})
+	return lo.Filter(selfdistillation.Names, func(baseline string, _ int) bool { return len(recorded(r, baseline)) > 0 })
+}
+
+// recorded are the columns of a baseline with records.
+func recorded(r study.Results, baseline string) []string {
+	return lo.Filter(r.Columns(), func(column string, _ int) bool { return strings.HasPrefix(column, titles[baseline]+"/") })
 }

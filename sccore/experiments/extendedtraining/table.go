@@ -3,10 +3,10 @@ package extendedtraining
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/recipe/maintable"
@@ -35,18 +35,20 @@ func columns(r study.Results, kinds []string) (columns []string) {
 	return columns
 }
 
-// table returns a table without rows. Only the full profile measures what the figure of a label shows.
-func table(r study.Results, label, title, caption, head string, kinds []string) study.Table {
+// table returns a table as the file of the experiment has it. Only the full profile measures what the figure of a label shows.
+func table(r study.Results, name, label string, kinds []string) study.Table {
+	t := study.TableOf(Name, name)
 	switch {
 	case r.Profile == study.Full:
-		title = label + strings.TrimPrefix(title, "Longer training")
-		caption += " As in the figure, FCN is the mIoU of an FCN on frozen features, and J&F that of masks propagated through videos."
+		t.Title = label + strings.TrimPrefix(t.Title, "Longer training")
+		t.Caption += " As in the figure, FCN is the mIoU of an FCN on frozen features, and J&F that of masks propagated through videos."
 	case r.Kind == figures.Real:
-		title += " on images"
+		t.Title += " on images"
 	default:
-		title += ", ours on synthetic images"
+		t.Title += ", ours on synthetic images"
 	}
-	return study.Table{Title: title, Caption: caption + common, Unit: "%", RowHeads: []figures.RowHead{{Name: head}}, Columns: study.Columns(columns(r, kinds)...)}
+	t.Caption, t.Columns = t.Caption+common, study.Columns(columns(r, kinds)...)
+	return t
 }
 
 const common = " All arms of a seed start from the same encoder and take the same number of steps and images; the method's target branch also sees one positive of " +
@@ -57,25 +59,16 @@ const common = " All arms of a seed start from the same encoder and take the sam
 func tables(r study.Results) []figures.Table {
 	heads := ""
 	for _, baseline := range baselines(r) {
-		if records := r.Of(rowMixture, columnOf(baseline, anyColumn(r, baseline))); len(records) > 0 && strings.Contains(records[0].Protocol, newHeads) {
+		if records := r.Of(rowMixture, recorded(r, baseline)[0]); len(records) > 0 && strings.Contains(records[0].Protocol, newHeads) {
 			heads += " The file of " + titles[baseline] + " is of an encoder, so that its own loss begins with new heads, centres and queues, which favours the method."
 		} else if len(records) > 0 && baseline == selfdistillation.Mugs && r.Profile == study.Full {
 			heads += " Mugs's queues and memories begin anew: its file has none."
 		}
 	}
-	gains := table(r, "Fig. longer_training", "Longer training", "Gain over the initial model, in points: linear segmentation and linear classification of frozen features.", "arm", ofFigure)
-	values := table(r, "Fig. longer_training_full", "Longer training, all measures", "Linear segmentation, linear classification and k-NN classification of frozen features.", "arm", ofFullFigure)
-	compared := table(r, "Fig. longer_training", "Longer training, arms compared", "Differences of arms, paired by seed, with the 95 % interval of mIoU over seeds, each seed the mean of its baselines.", "difference", ofFigure)
-	for i, row := range rows {
-		if i > 0 {
-			gains.Rows = append(gains.Rows, study.Row{Key: row, Minus: rowStart, Heads: []string{titles[row]}})
-		}
-		values.Rows = append(values.Rows, study.Row{Key: row, Heads: []string{titles[row]}})
-	}
-	compared.RowHeads = append(compared.RowHeads, figures.RowHead{Name: "interval of mIoU"})
-	for _, d := range study.TableOf(Name, "differences").Rows {
-		interval := stats.MeanInterval(pooled(r, maintable.ColumnMIoU, d.Key, d.Minus)).Text("%+.1f")
-		compared.Rows = append(compared.Rows, study.Row{Key: d.Key, Minus: d.Minus, Heads: append(d.Heads[:1:1], interval)})
+	gains, values := table(r, "gains", "Fig. longer_training", ofFigure), table(r, "values", "Fig. longer_training_full", ofFullFigure)
+	compared := table(r, "differences", "Fig. longer_training", ofFigure)
+	for i, d := range compared.Rows {
+		compared.Rows[i].Heads = append(d.Heads[:1:1], stats.MeanInterval(pooled(r, maintable.ColumnMIoU, d.Key, d.Minus)).Text("%+.1f"))
 	}
 	for _, t := range []*study.Table{&gains, &values, &compared} {
 		t.Caption += heads
@@ -95,23 +88,19 @@ func pooled(r study.Results, column, row, other string) []float64 {
 // Curves plots what the evaluators measured along the training of the arms of a baseline, such as "dino", as gains over the initial model, means over seeds:
 // of k-NN classification and of linear segmentation, or of the effective rank of patch features for images without labels. A baseline without curves is an
 // error.
-func Curves(r study.Results, out, baseline string) (figures.CurvesRow, error) {
-	var all figures.CurvesRow
+func Curves(r study.Results, out, baseline string) (all figures.CurvesRow, err error) {
+	defer try.Handle(&err)
 	for _, value := range []struct{ name, title string }{
 		{"probe/miou", "gain in linear mIoU (points)"}, {"knn/accuracy", "gain in k-NN accuracy (points)"}, {"spread/rank", "gain in effective rank"},
 	} {
 		plot := figures.Curves{X: "step", Y: value.title}
-		for _, row := range rows[1:] {
-			gains, err := gainsAlong(r, out, baseline, row, value.name)
-			if err != nil {
-				return nil, err
+		for _, row := range study.TableOf(Name, "gains").Rows {
+			gains := try.E1(gainsAlong(r, out, baseline, row.Key, value.name))
+			if len(gains) > 0 {
+				figures.AddPoint(&plot.Series, row.Heads[0], 0, 0)
 			}
-			if len(gains) == 0 {
-				continue
-			}
-			figures.AddPoint(&plot.Series, titles[row], 0, 0)
 			for _, step := range slices.Sorted(maps.Keys(gains)) {
-				figures.AddPoint(&plot.Series, titles[row], float64(step), stat.Mean(gains[step], nil))
+				figures.AddPoint(&plot.Series, row.Heads[0], float64(step), stat.Mean(gains[step], nil))
 			}
 		}
 		if len(plot.Series) > 0 {
@@ -126,43 +115,27 @@ func Curves(r study.Results, out, baseline string) (figures.CurvesRow, error) {
 }
 
 // gainsAlong are the gains of a row by step, one per seed.
-func gainsAlong(r study.Results, out, baseline, row, value string) (map[int][]float64, error) {
-	gains := map[int][]float64{}
-	for _, record := range r.Of(row, columnOf(baseline, anyColumn(r, baseline))) {
+func gainsAlong(r study.Results, out, baseline, row, value string) (gains map[int][]float64, err error) {
+	defer try.Handle(&err)
+	gains = map[int][]float64{}
+	columns := recorded(r, baseline)
+	for _, record := range r.Of(row, strings.Join(columns[:min(1, len(columns))], "")) { // All columns of a cell have its curve.
 		start, ok := r.OfSeed(rowStart, record.Column, record.Seed)
 		if !ok {
 			continue
 		}
-		var curves [2][]anyPoint // Of the start and of the row.
-		for i, of := range []study.Record{start, record} {
-			path := filepath.Join(study.Folder(out, Name), filepath.FromSlash(of.Curve))
-			points, err := study.ReadCurve[anyPoint](path)
-			if err == nil && len(points) == 0 {
-				err = fmt.Errorf("%s: no points", path)
-			}
-			if err != nil {
-				return nil, err
-			}
-			curves[i] = points
+		before := try.E1(study.ReadCurve[anyPoint](start.File(out, start.Curve)))
+		if len(before) == 0 {
+			return nil, fmt.Errorf("%s: no points", start.File(out, start.Curve))
 		}
-		first, ok := curves[0][len(curves[0])-1].Evaluated[value]
-		for _, p := range curves[1] {
+		first, ok := before[len(before)-1].Evaluated[value]
+		for _, p := range try.E1(study.ReadCurve[anyPoint](record.File(out, record.Curve))) {
 			if measured, has := p.Evaluated[value]; ok && has {
 				gains[p.Step] = append(gains[p.Step], measured-first)
 			}
 		}
 	}
 	return gains, nil
-}
-
-// anyColumn is one of the kinds of columns that a baseline has.
-func anyColumn(r study.Results, baseline string) string {
-	for _, kind := range ofFullFigure {
-		if slices.Contains(r.Columns(), columnOf(baseline, kind)) {
-			return kind
-		}
-	}
-	return maintable.ColumnMIoU
 }
 
 // drawn draws what the arms of each baseline gain along training, on real and on synthetic images.

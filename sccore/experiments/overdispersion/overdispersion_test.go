@@ -101,7 +101,7 @@ func TestPatchesAreLabelledByTheirMiddle(t *testing.T) {
 func TestClaimC19(t *testing.T) {
 	var records []study.Record
 	for seed := range 3 {
-		for row, slope := range map[string]float64{rowAlignment: -0.5, rowConcentration: 0.25} {
+		for row, slope := range map[string]float64{"2": -0.5, "5": 0.25} {
 			records = append(records, study.Record{
 				Cell: "line" + row, Row: row, Column: qualities(profileConfig(study.Quick))[0].slope(), Seed: seed, Profile: study.Quick, Value: slope, Config: study.EncodeConfig(profileConfig(study.Quick)),
 			})
@@ -117,7 +117,7 @@ func TestClaimC19(t *testing.T) {
 		}
 	}
 	for i := range records {
-		if records[i].Row == rowConcentration {
+		if records[i].Row == "5" {
 			records[i].Details = map[string]float64{study.DetailGate: 1.1} // Its correspondences know hardly more than chance.
 		}
 	}

@@ -31,20 +31,11 @@ import (
 // Name is the experiment's name.
 const Name = "over-dispersion"
 
-// Rows of the records: lines of the ablation.
-const (
-	rowAlignment     = "2" // Patch alignment alone.
-	rowConcentration = "5" // With patch concentration.
-)
-
-// rows are the rows with their names in tables, in narrow panels of figures, and their lines of the ablation.
+// rows are the rows of the records, lines of the ablation: patch alignment alone, and with patch concentration.
 var rows = []struct {
-	row, title, short string
-	line              sccore.Ablation
-}{
-	{rowAlignment, "patch alignment (line 2)", "alignment", sccore.Ablations[1]},
-	{rowConcentration, "with concentration (line 5)", "and concentration", sccore.Ablations[4]},
-}
+	row, short string // short is the name in figures.
+	line       sccore.Ablation
+}{{"2", "alignment", sccore.Ablations[1]}, {"5", "and concentration", sccore.Ablations[4]}}
 
 // columnContrast is the column of how much more similar patches of one class are than patches of two.
 const columnContrast = "contrast"

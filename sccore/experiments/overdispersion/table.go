@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
@@ -14,29 +13,7 @@ import (
 
 // tables returns a table of both lines.
 func tables(results study.Results) []figures.Table {
-	measured := "mIoU of a linear probe of patches and k-NN accuracy of [CLS]"
-	switch results.Profile {
-	case study.Real:
-		measured = "Recall over patches of PASCAL VOC by a linear probe and by k-NN"
-	case study.Full:
-		measured = "mIoU and pixel accuracy of linear segmentation of COCOStuff-27"
-	}
-	columns := columns(profileConfig(results.Profile))
-	table := study.Table{
-		Title: "Over-dispersion", RowHeads: []figures.RowHead{{Name: "training"}},
-		Caption: measured + " in percent, 100 × their slopes over the last third of training in points per epoch, and 100 × the mean cosine " +
-			"of patches of one class minus that of two. The paper has it as Fig. over-disp alone.",
-		Columns: study.Columns(columns...),
-	}
-	for i, column := range columns {
-		if column == columnContrast || strings.HasSuffix(column, " slope") { // So small that a hundred times the number is shown.
-			table.Columns[i] = study.Column{Head: "100 × " + column, From: []string{column}, Factor: 100}
-		}
-	}
-	for _, row := range rows {
-		table.Rows = append(table.Rows, study.Row{Key: row.row, Heads: []string{row.title}})
-	}
-	return []figures.Table{table.Of(results)}
+	return []figures.Table{study.TableOf(Name, string(results.Profile)).Of(results)}
 }
 
 // Figure draws both panels of Fig. over-disp, dense and image quality along training, and beside them how much more similar patches of one class are than

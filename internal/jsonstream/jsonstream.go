@@ -10,9 +10,11 @@ import (
 	"io/fs"
 	"os"
 	"reflect"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxValue is the limit of a new reader.
+// maxValue is the length in bytes of the longest value that is read at once: an element of a list, or a name or a value of an object.
 const maxValue = 64 << 20
 
 // Open opens a file, and no pipe, which nobody may ever write to. Its error names the file.
@@ -36,34 +38,27 @@ func Open(path string) (*os.File, error) {
 
 // Reader reads one JSON value. Its methods read the parts of it in their order.
 type Reader struct {
-	Limit int // The longest value in bytes that is read at once: an element of a list, or a name or a value of an object. 64 MiB at first.
-
 	source  limited
-	decoder *json.Decoder
+	decoder *jsontext.Decoder
 }
 
 // New returns a reader of the one value in a stream.
 func New(r io.Reader) *Reader {
-	s := &Reader{Limit: maxValue, source: limited{from: r}}
-	s.decoder = json.NewDecoder(&s.source)
+	s := &Reader{source: limited{from: r}}
+	s.decoder = jsontext.NewDecoder(&s.source, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	return s
 }
 
 // limited passes on the next bytes of a stream up to a limit, and remembers its error.
 type limited struct {
-	from        io.Reader
-	left, limit int
-	err         error
+	from io.Reader
+	left int
+	err  error
 }
-
-func (l *limited) reset(limit int) { l.left, l.limit = limit, limit }
 
 func (l *limited) Read(p []byte) (int, error) {
 	if l.left <= 0 {
-		l.err = fmt.Errorf("a value is longer than %d KiB", l.limit>>10)
-		if l.limit >= 1<<20 {
-			l.err = fmt.Errorf("a value is longer than %d MiB", l.limit>>20)
-		}
+		l.err = fmt.Errorf("a value is longer than %d MiB", maxValue>>20)
 		return 0, l.err
 	}
 	n, err := l.from.Read(p[:min(len(p), l.left)])
@@ -87,39 +82,42 @@ func (r *Reader) Object(each func(key string) error) error {
 		if err != nil {
 			return err
 		}
-		return each(key.(string)) // The decoder takes nothing else for a key.
+		return each(key.String()) // The decoder takes nothing else for a key.
 	})
 }
 
 // Array reads a list and calls each for its elements, from 0. Each time, it must read the element.
 func (r *Reader) Array(each func(i int) error) error { return r.members('[', "a list", each) }
 
-func (r *Reader) members(open json.Delim, name string, each func(i int) error) error {
-	if token, err := r.token(); err != nil || token != open {
+func (r *Reader) members(open jsontext.Kind, name string, each func(i int) error) error {
+	if token, err := r.token(); err != nil || token.Kind() != open {
 		return cmp.Or(err, fmt.Errorf("want %s at byte %d", name, r.decoder.InputOffset()))
 	}
-	for i := 0; r.decoder.More(); i++ {
+	for i := 0; ; i++ {
+		r.source.left = maxValue
+		if kind := r.decoder.PeekKind(); kind == '}' || kind == ']' {
+			_, err := r.token()
+			return err
+		}
 		if err := each(i); err != nil {
 			return err
 		}
-		r.source.reset(r.Limit)
 	}
-	_, err := r.token()
-	return err
 }
 
 // Decode reads a value as [json.Unmarshal] does. A [*ValueError] says that the value is well formed, and not what is wanted.
 func (r *Reader) Decode(into any) error {
-	r.source.reset(r.Limit)
-	err := r.decoder.Decode(into)
-	if err == nil {
-		return nil
-	}
-	if r.source.err != nil || errors.As(err, new(*json.SyntaxError)) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	r.source.left = maxValue
+	value, err := r.decoder.ReadValue()
+	if err != nil {
 		return r.broken(err)
 	}
-	var mismatch *json.UnmarshalTypeError
-	if !errors.As(err, &mismatch) {
+	err = json.Unmarshal(value, into)
+	mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case err == nil:
+		return nil
+	case !ok:
 		return &ValueError{err.Error()} // Of an UnmarshalJSON.
 	}
 	field := ""
@@ -145,42 +143,33 @@ func wanted(t reflect.Type) string {
 
 // Skip reads the next value and forgets it, in little memory.
 func (r *Reader) Skip() error {
-	for depth := 0; ; {
-		token, err := r.token()
-		if err != nil {
+	for start := r.decoder.StackDepth(); ; {
+		if _, err := r.token(); err != nil || r.decoder.StackDepth() == start {
 			return err
-		}
-		switch token {
-		case json.Delim('{'), json.Delim('['):
-			depth++
-		case json.Delim('}'), json.Delim(']'):
-			depth--
-		}
-		if depth == 0 {
-			return nil
 		}
 	}
 }
 
 // End makes sure that nothing follows the value.
 func (r *Reader) End() error {
-	r.source.reset(r.Limit)
-	switch _, err := r.decoder.Token(); {
+	r.source.left = maxValue
+	_, err := r.decoder.ReadToken()
+	switch {
 	case err == nil:
 		return fmt.Errorf("more follows the end, at byte %d", r.decoder.InputOffset())
-	case !errors.Is(err, io.EOF):
-		return r.broken(err)
+	case err == io.EOF:
+		return nil
 	}
-	return nil
+	return r.broken(err)
 }
 
-func (r *Reader) token() (json.Token, error) {
-	r.source.reset(r.Limit)
-	token, err := r.decoder.Token()
+func (r *Reader) token() (jsontext.Token, error) {
+	r.source.left = maxValue
+	token, err := r.decoder.ReadToken()
 	if err != nil {
-		return nil, r.broken(err)
+		err = r.broken(err)
 	}
-	return token, nil
+	return token, err
 }
 
 // broken is the error of a stream that cannot be read on.

@@ -8,7 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,11 +19,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
-	"github.com/semcon/semcon/internal/jsonstream"
 )
 
 const (
@@ -87,14 +89,10 @@ func write(path string, named map[string]payload, metadata map[string]string) er
 	var offset int64
 	for _, name := range names {
 		c := named[name]
-		header[name] = struct {
-			DType   string   `json:"dtype"`
-			Shape   []int    `json:"shape"`
-			Offsets [2]int64 `json:"data_offsets"`
-		}{c.dtype, append([]int{}, c.shape...), [2]int64{offset, offset + c.size}}
+		header[name] = Tensor{DType: c.dtype, Shape: append([]int{}, c.shape...), Offsets: []int64{offset, offset + c.size}}
 		offset += c.size
 	}
-	encoded, err := json.Marshal(header) // Keys are sorted.
+	encoded, err := stdjson.Marshal(header) // Keys are sorted.
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
@@ -183,11 +181,11 @@ func OpenFile(name string) (*os.File, int64, error) {
 
 // Tensor is a tensor in a file, read on demand.
 type Tensor struct {
-	DType string // In the format's names.
-	Shape []int
+	DType   string  `json:"dtype"` // In the format's names.
+	Shape   []int   `json:"shape"`
+	Offsets []int64 `json:"data_offsets"` // Where its bytes begin and end, among those of all tensors.
 
-	offsets [2]int64
-	data    *io.SectionReader
+	data *io.SectionReader
 }
 
 // Open reads the header of a file of size bytes and compares its checksum, if it has one. It returns the tensors, which can be read while the file is
@@ -211,28 +209,25 @@ func Open(r io.ReaderAt, size int64) (entries map[string]Tensor, metadata map[st
 	if _, err := r.ReadAt(header, 8); err != nil && err != io.EOF {
 		return nil, nil, err
 	}
-	if !utf8.Valid(header) { // Which the decoder of JSON would change to U+FFFD.
-		return nil, nil, errors.New("header: a name or a text is not UTF-8")
-	}
 	if entries, metadata, err = readHeader(header); err != nil {
 		return nil, nil, err
 	}
 	data := io.NewSectionReader(r, 8+int64(length), size-8-int64(length))
 	byOffset := slices.SortedFunc(maps.Keys(entries), func(a, b string) int {
-		x, y := entries[a].offsets, entries[b].offsets
+		x, y := entries[a].Offsets, entries[b].Offsets
 		return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1]), cmp.Compare(a, b))
 	})
 	end := int64(0)
 	for _, name := range byOffset {
 		t := entries[name]
-		at := t.offsets
+		at := t.Offsets
 		if at[0] == end && at[1] > data.Size() {
 			return nil, nil, fmt.Errorf("tensor %.80q: has bytes %d to %d of %d: the file ends too early", name, at[0], at[1], data.Size())
 		}
 		if at[0] != end || at[1] < at[0] {
 			return nil, nil, fmt.Errorf("tensor %.80q: has bytes %d to %d of %d, but the tensor before it ends at %d", name, at[0], at[1], data.Size(), end)
 		}
-		end, t.data = t.offsets[1], data
+		end, t.data = t.Offsets[1], data
 		entries[name] = t
 	}
 	if end != data.Size() {
@@ -254,41 +249,34 @@ func Open(r io.ReaderAt, size int64) (entries map[string]Tensor, metadata map[st
 
 // check returns the dtype of the tensor if its type, shape and offsets agree.
 func (t Tensor) check() (dtypes.DType, error) {
-	for dtype, name := range dtypeNames {
-		if name != t.DType {
-			continue
-		}
-		size := int64(dtype.Size())
-		for _, dim := range t.Shape {
-			if dim < 0 || (dim > 0 && size > math.MaxInt64/int64(dim)) {
-				return dtype, fmt.Errorf("impossible shape %v", t.Shape)
-			}
-			size *= int64(dim)
-		}
-		switch {
-		case t.offsets[1]-t.offsets[0] != size:
-			return dtype, fmt.Errorf("bytes %d to %d do not hold shape %v of %s", t.offsets[0], t.offsets[1], t.Shape, t.DType)
-		case size == 0:
-			return dtype, fmt.Errorf("empty shape %v", t.Shape)
-		}
-		return dtype, nil
+	dtype, known := lo.FindKey(dtypeNames, t.DType)
+	if !known {
+		return dtype, fmt.Errorf("unknown type %.20q", t.DType)
 	}
-	return dtypes.InvalidDType, fmt.Errorf("unknown type %.20q", t.DType)
+	size := int64(dtype.Size())
+	for _, dim := range t.Shape {
+		if dim < 0 || (dim > 0 && size > math.MaxInt64/int64(dim)) {
+			return dtype, fmt.Errorf("impossible shape %v", t.Shape)
+		}
+		size *= int64(dim)
+	}
+	switch {
+	case t.Offsets[1]-t.Offsets[0] != size:
+		return dtype, fmt.Errorf("bytes %d to %d do not hold shape %v of %s", t.Offsets[0], t.Offsets[1], t.Shape, t.DType)
+	case size == 0:
+		return dtype, fmt.Errorf("empty shape %v", t.Shape)
+	}
+	return dtype, nil
 }
 
 // Read reads the tensor.
 func (t Tensor) Read() (*tensors.Tensor, error) {
-	dtype, err := t.check()
+	dtype, raw, err := t.Bytes()
 	if err != nil {
 		return nil, err
 	}
 	tensor := tensors.FromShape(shapes.Make(dtype, t.Shape...))
-	var readErr error
-	err = tensor.MutableBytes(func(bytes []byte) { _, readErr = t.data.ReadAt(bytes, t.offsets[0]) })
-	if err = errors.Join(err, readErr); err != nil {
-		return nil, err
-	}
-	return tensor, nil
+	return tensor, tensor.MutableBytes(func(bytes []byte) { copy(bytes, raw) })
 }
 
 // Bytes reads the values of the tensor, row-major and little-endian.
@@ -297,91 +285,45 @@ func (t Tensor) Bytes() (dtypes.DType, []byte, error) {
 	if err != nil {
 		return dtype, nil, err
 	}
-	raw := make([]byte, t.offsets[1]-t.offsets[0])
-	_, err = t.data.ReadAt(raw, t.offsets[0])
+	raw := make([]byte, t.Offsets[1]-t.Offsets[0])
+	_, err = t.data.ReadAt(raw, t.Offsets[0])
 	return dtype, raw, err
 }
 
-// Bounds of a header. Published ones have less than 1 MiB; reading one takes a few times its size.
-const (
-	maxHeader  = 16 << 20 // In bytes.
-	maxField   = 1 << 16  // Of a name, or of a part of a tensor's description.
-	maxTensors = 1 << 15
-	maxFacts   = 1 << 14 // Of the metadata.
-	maxAxes    = 16
-)
+// Bounds of a header: its bytes, its names, the bytes of a tensor's name and description, and the axes of a shape. Published headers have less than 1 MiB;
+// reading one takes a few times its size.
+const maxHeader, maxNames, maxField, maxAxes = 16 << 20, 1 << 17, 1 << 16, 16
 
 // readHeader reads the JSON of a header: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, "__metadata__": {"key": "value"}}.
 // No object may have a name twice, and nothing is read that does not belong there.
 func readHeader(header []byte) (entries map[string]Tensor, metadata map[string]string, err error) {
-	json := jsonstream.New(bytes.NewReader(header))
-	json.Limit = maxField
-	entries = map[string]Tensor{}
-	err = unique(json, maxTensors, func(name string) (err error) {
-		if name != metadataKey {
-			entries[name], err = readTensor(json)
-			return err
-		}
-		metadata = map[string]string{}
-		return unique(json, maxFacts, func(name string) error {
-			var text string
-			json.Limit = maxHeader
-			err := json.Decode(&text)
-			json.Limit, metadata[name] = maxField, text
-			return err
-		})
-	})
-	if err == nil {
-		err = json.End()
+	if bytes.Count(header, []byte(`":`)) > maxNames {
+		return nil, nil, fmt.Errorf("header: it lists more than %d names", maxNames)
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("header: %w", err)
+	var members map[string]jsontext.Value
+	if err := json.Unmarshal(header, &members); err != nil {
+		return nil, nil, fmt.Errorf("header: %.300w", err)
+	}
+	entries = make(map[string]Tensor, len(members))
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		var t Tensor
+		switch text := members[name]; {
+		case name == metadataKey:
+			err = json.Unmarshal(text, &metadata)
+		case len(name)+len(text) > maxField:
+			err = fmt.Errorf("it is longer than %d KiB", maxField>>10)
+		default:
+			err = json.Unmarshal(text, &t, json.RejectUnknownMembers(true))
+			entries[name] = t
+			if err == nil && (t.Shape == nil || len(t.Offsets) != 2 || bytes.Contains(text, []byte("null"))) { // A null is no number.
+				err = errors.New("want dtype, shape and two data_offsets")
+			} else if err == nil && len(t.Shape) > maxAxes {
+				err = fmt.Errorf("a list of more than %d numbers, an impossible shape", maxAxes)
+			}
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("header: %.80q: %.300w", name, err)
+		}
 	}
 	return entries, metadata, nil
-}
-
-// unique reads an object of at most so many names, none of them twice.
-func unique(json *jsonstream.Reader, most int, member func(name string) error) error {
-	seen := map[string]bool{}
-	return json.Object(func(name string) error {
-		switch {
-		case seen[name]:
-			return fmt.Errorf("%.80q is in the header twice", name)
-		case len(seen) == most:
-			return fmt.Errorf("it lists more than %d names", most)
-		}
-		seen[name] = true
-		if err := member(name); err != nil {
-			return fmt.Errorf("%.80q: %w", name, err)
-		}
-		return nil
-	})
-}
-
-// readTensor reads the description of a tensor.
-func readTensor(json *jsonstream.Reader) (t Tensor, err error) {
-	fields := 0
-	var offsets []*int64 // A null is no number.
-	err = unique(json, 3, func(name string) error {
-		fields++
-		switch name {
-		case "dtype":
-			return json.Decode(&t.DType)
-		case "shape":
-			return json.Decode(&t.Shape)
-		case "data_offsets":
-			return json.Decode(&offsets)
-		}
-		return errors.New("unknown field")
-	})
-	switch {
-	case err != nil:
-	case fields != 3 || t.Shape == nil || len(offsets) != 2 || offsets[0] == nil || offsets[1] == nil:
-		err = errors.New("want dtype, shape and two data_offsets")
-	case len(t.Shape) > maxAxes:
-		err = fmt.Errorf("a list of more than %d numbers, an impossible shape", maxAxes)
-	default:
-		t.offsets = [2]int64{*offsets[0], *offsets[1]}
-	}
-	return t, err
 }

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/dsnet/try"
 )
 
 // Status says whether a split of a dataset is in a data folder.
@@ -32,82 +35,83 @@ var byHand = []string{"imagenet", "cityscapes", "camvid"}
 // [Status.Identity] may still fail.
 func Available(dir string, keys ...string) (out []Status) {
 	// add looks for both splits of a dataset. open fills in what it finds.
-	add := func(key, name string, official map[Split]int, unit string, open func(s *Status) error) {
+	add := func(key, name string, official map[Split]int, unit string, open func(s *Status)) {
 		if len(keys) > 0 && !slices.Contains(keys, key) {
 			return
 		}
 		for _, split := range []Split{Train, Test} {
 			s := Status{Key: key, Name: name, Split: split, Official: official[split], Fetchable: !slices.Contains(byHand, key), unit: unit}
-			if s.Err = dataFolder(name, dir); s.Err == nil {
-				s.Err = open(&s)
-			}
+			s.Err = func() (err error) {
+				defer try.Handle(&err)
+				try.E(dataFolder(name, dir))
+				open(&s)
+				return nil
+			}()
 			out = append(out, s)
 		}
 	}
 	for _, c := range table().CIFAR {
-		add(c.Key, c.Name, c.Official, "images", func(s *Status) (err error) {
-			s.Folder, _, s.Count, err = c.find(dir, s.Split)
-			folder, split := s.Folder, s.Split
-			s.identity = func() (string, error) {
+		add(c.Key, c.Name, c.Official, "images", func(s *Status) {
+			folder, _, count, err := c.find(dir, s.Split)
+			split := s.Split
+			s.set(folder, count, func() (string, error) {
 				im, err := c.read(folder, split)
 				if err != nil {
 					return "", err
 				}
 				return im.Identity, nil
-			}
-			return err
+			})
+			try.E(err)
 		})
 	}
-	add("imagenet", "ImageNet-1k", imageNetOfficial, "images", func(s *Status) error {
-		images, err := ImageNet(dir, s.Split)
-		if err == nil {
-			s.set(filepath.Join(dir, "imagenet", images.Name), images.Len(), images.Identity)
-		}
-		return err
+	add("imagenet", "ImageNet-1k", imageNetOfficial, "images", func(s *Status) {
+		images := try.E1(ImageNet(dir, s.Split))
+		s.set(filepath.Join(dir, "imagenet", images.Name), images.Len(), known(images.Identity))
 	})
-	add("tiny-imagenet", "Tiny-ImageNet", map[Split]int{Train: 100_000, Test: 10_000}, "images", func(s *Status) error {
+	add("tiny-imagenet", "Tiny-ImageNet", map[Split]int{Train: 100_000, Test: 10_000}, "images", func(s *Status) {
 		folder := filepath.Join(dir, "tiny-imagenet", string(s.Split))
 		if !exists(folder) {
-			return missingf("Tiny-ImageNet has no %s images: %s does not exist", s.Split, folder)
+			try.E(missingf("Tiny-ImageNet has no %s images: %s does not exist", s.Split, folder))
 		}
-		images, err := OpenImageFolder(folder)
-		if err == nil {
-			s.set(folder, images.Len(), images.Identity)
-		}
-		return err
+		images := try.E1(OpenImageFolder(folder))
+		s.set(folder, images.Len(), known(images.Identity))
 	})
 	for _, d := range table().Segmentation {
-		add(d.Key, d.Name, d.Official, "images", func(s *Status) error {
-			images, err := d.open(dir, s.Split)
-			if err == nil {
-				s.set(images.folder, images.Len(), images.Identity)
-			}
-			return err
+		add(d.Key, d.Name, d.Official, "images", func(s *Status) {
+			images := try.E1(d.open(dir, s.Split))
+			s.set(images.folder, images.Len(), known(images.Identity))
 		})
 	}
-	add("coco", "COCO objects", layoutOf("coco").Official, "images", func(s *Status) error { return s.cocoObjects(dir) })
-	add("davis", "DAVIS", nil, "videos", func(s *Status) error {
-		videos, err := DAVIS(dir, s.Split)
-		if err == nil {
-			s.Name, s.Official = "DAVIS-"+videos.release, davisOfficial[videos.release][s.Split]
-			s.set(videos.folder, len(videos.All), videos.Identity)
-		}
-		return err
+	add("coco", "COCO objects", layoutOf("coco").Official, "images", func(s *Status) {
+		images, _ := try.E2(locateCOCOObjects(dir, s.Split))
+		split := s.Split
+		s.set(images, len(try.E1(os.ReadDir(images))), func() (string, error) { // COCO's annotations take seconds to read.
+			set, err := COCOObjects(dir, split)
+			if err != nil {
+				return "", err
+			}
+			return set.Identity, nil
+		})
 	})
-	add("spair", "SPair-71k", map[Split]int{Train: 53_340, Test: 12_234}, "pairs", func(s *Status) error {
-		folder, _, pairs, err := spairFiles(dir, s.Split)
-		if err == nil {
-			s.set(folder, len(pairs), fmt.Sprintf("SPair-71k %s: %d pairs", s.Split, len(pairs)))
-		}
-		return err
+	add("davis", "DAVIS", nil, "videos", func(s *Status) {
+		videos := try.E1(DAVIS(dir, s.Split))
+		s.Name, s.Official = "DAVIS-"+videos.release, davisOfficial[videos.release][s.Split]
+		s.set(videos.folder, len(videos.All), known(videos.Identity))
+	})
+	add("spair", "SPair-71k", map[Split]int{Train: 53_340, Test: 12_234}, "pairs", func(s *Status) {
+		folder, _, pairs := try.E3(spairFiles(dir, s.Split))
+		s.set(folder, len(pairs), known(fmt.Sprintf("SPair-71k %s: %d pairs", s.Split, len(pairs))))
 	})
 	return out
 }
 
 // set fills in the status of a split that was found.
-func (s *Status) set(folder string, count int, identity string) {
-	s.Folder, s.Count = folder, count
-	s.identity = func() (string, error) { return identity, nil }
+func (s *Status) set(folder string, count int, identity func() (string, error)) {
+	s.Folder, s.Count, s.identity = folder, count, identity
+}
+
+func known(identity string) func() (string, error) {
+	return func() (string, error) { return identity, nil }
 }
 
 // Identity returns the identity that run records hold. It reads the images of datasets that are held in memory.

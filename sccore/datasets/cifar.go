@@ -90,12 +90,9 @@ func (c *cifar) locate(dir string) (string, error) {
 
 // find returns the folder, the names of the split's batches that exist, at least one, and the number of images in them, computed from the sizes of the files.
 func (c *cifar) find(dir string, split Split) (folder string, files []string, total int, err error) {
-	if folder, err = c.locate(dir); err == nil {
-		_, err = partOf(c.Name, split, "", "")
-	}
-	if err != nil {
-		return folder, nil, 0, err
-	}
+	defer try.Handle(&err)
+	folder = try.E1(c.locate(dir))
+	try.E1(partOf(c.Name, split, "", ""))
 	for _, name := range c.Files[split] {
 		path := filepath.Join(folder, name)
 		info, err := os.Stat(path)
@@ -117,9 +114,9 @@ func (c *cifar) find(dir string, split Split) (folder string, files []string, to
 		files, total = append(files, name), total+int(info.Size())/c.recordSize()
 	}
 	if len(files) == 0 {
-		return folder, nil, 0, missingf("%s has no %s images: %s does not exist", c.Name, split, filepath.Join(folder, c.Files[split][0]))
+		err = missingf("%s has no %s images: %s does not exist", c.Name, split, filepath.Join(folder, c.Files[split][0]))
 	}
-	return folder, files, total, nil
+	return folder, files, total, err
 }
 
 // checkSize checks that a batch of so many bytes holds whole records.

@@ -124,7 +124,7 @@ func TestOddAnnotationsAreRead(t *testing.T) {
 	if a := in.Annotations[0]; a.Area != 12 || a.Crowd || !in.Annotations[1].Crowd || len(a.Mask.Polygons) != 1 || a.ID != 1 {
 		t.Errorf("%+v", in.Annotations)
 	}
-	if a, b := in.Annotations[0].Image, in.Annotations[1].Image; in.CompareIDs(a, b) >= 0 {
+	if a, b := in.Annotations[0].Image, in.Annotations[1].Image; CompareIDs(a, b) >= 0 {
 		t.Errorf("image a, %d, is not before image b, %d", a, b)
 	}
 	if lines := in.RequireMasks(); len(lines) != 1 || !strings.Contains(lines[0].Reason, "annotation 2: the file does not say how large its image is") {

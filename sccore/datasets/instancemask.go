@@ -2,12 +2,14 @@ package datasets
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/semcon/semcon/sccore/rle"
 )
@@ -118,39 +120,68 @@ func (m InstanceMask) check(size Size) error {
 	return err
 }
 
-// ID is an id in COCO's format: a whole number, which 1.0 is too, or a text.
-type ID struct {
-	number int64
-	text   string
+// ID is an id in COCO's format: a whole number, which 1.0 is too, or a text. A text or a negative number has a negative number here, in the order in which the
+// process reads them.
+type ID int64
+
+// texts are the ids that are texts, in their order.
+var texts struct {
+	sync.Mutex
+	all []string
+	of  map[string]ID
 }
 
 // String returns the id for messages.
 func (id ID) String() string {
-	if id.text != "" {
-		return fmt.Sprintf("%.80q", id.text)
+	if id < 0 {
+		return fmt.Sprintf("%.80q", id.text())
 	}
-	return fmt.Sprint(id.number)
+	return strconv.FormatInt(int64(id), 10)
 }
 
-// UnmarshalJSON reads an id. A negative number is kept as a text: texts have negative numbers in [Instances].
+func (id ID) text() string {
+	texts.Lock()
+	defer texts.Unlock()
+	return texts.all[-id-1]
+}
+
+// CompareIDs orders ids as pycocotools does: numbers by size, texts by their letters.
+func CompareIDs(a, b int64) int {
+	if a < 0 && b < 0 {
+		return cmp.Compare(ID(a).text(), ID(b).text())
+	}
+	return cmp.Compare(a, b)
+}
+
+// UnmarshalJSON reads an id.
 func (id *ID) UnmarshalJSON(raw []byte) error {
-	*id = ID{}
-	if raw[0] == '"' && json.Unmarshal(raw, &id.text) == nil && id.text != "" {
-		return nil
-	}
-	number, err := strconv.ParseInt(string(raw), 10, 64)
-	if err != nil {
-		whole, _, err := big.ParseFloat(string(raw), 10, 64, big.ToNearestEven)
-		exact := big.Below
-		if err == nil && whole.IsInt() {
-			number, exact = whole.Int64()
+	text := ""
+	if raw[0] != '"' || json.Unmarshal(raw, &text) != nil || text == "" {
+		number, err := strconv.ParseInt(string(raw), 10, 64)
+		if err != nil {
+			whole, _, err := big.ParseFloat(string(raw), 10, 64, big.ToNearestEven)
+			exact := big.Below
+			if err == nil && whole.IsInt() {
+				number, exact = whole.Int64()
+			}
+			if exact != big.Exact {
+				return fmt.Errorf("the id %.20s is neither a whole number nor a text", raw)
+			}
 		}
-		if exact != big.Exact {
-			return fmt.Errorf("the id %.20s is neither a whole number nor a text", raw)
+		if *id = ID(number); number >= 0 {
+			return nil
 		}
+		text = strconv.FormatInt(number, 10)
 	}
-	if id.number = number; number < 0 {
-		*id = ID{text: strconv.FormatInt(number, 10)}
+	texts.Lock()
+	defer texts.Unlock()
+	if texts.of == nil {
+		texts.of = map[string]ID{}
 	}
+	if texts.of[text] == 0 {
+		texts.all = append(texts.all, text)
+		texts.of[text] = -ID(len(texts.all))
+	}
+	*id = texts.of[text]
 	return nil
 }

@@ -1,11 +1,9 @@
 package datasets
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 
 	"github.com/semcon/semcon/internal/jsonstream"
@@ -27,8 +25,6 @@ type Instances struct {
 
 	images     map[int64]Size
 	categories map[int64]bool
-	texts      map[string]int64 // Ids that are texts, as numbers: -1, -2, … in their order.
-	textOf     []string
 }
 
 // InstanceImage is an image of [Instances].
@@ -60,44 +56,6 @@ const maxListed = 100
 func (in *Instances) ImageSize(image int64) (Size, bool) {
 	size, ok := in.images[image]
 	return size, ok
-}
-
-// Number returns an id of another file as a number; see [ID]. A text that is not among the annotations has a number that no id has.
-func (in *Instances) Number(id ID) int64 {
-	if id.text == "" {
-		return id.number
-	}
-	if number, known := in.texts[id.text]; known {
-		return number
-	}
-	return math.MinInt64
-}
-
-// number is Number of the ids of the file itself.
-func (in *Instances) number(id ID) int64 {
-	if id.text != "" && in.texts[id.text] == 0 {
-		in.textOf = append(in.textOf, id.text)
-		in.texts[id.text] = -int64(len(in.textOf))
-	}
-	return in.Number(id)
-}
-
-// CompareIDs orders ids as pycocotools does: numbers by size, texts by their letters.
-func (in *Instances) CompareIDs(a, b int64) int {
-	textA, isA := in.text(a)
-	textB, isB := in.text(b)
-	if isA && isB {
-		return cmp.Compare(textA, textB)
-	}
-	return cmp.Compare(a, b)
-}
-
-// text returns the text that a number stands for, if it stands for one.
-func (in *Instances) text(id int64) (text string, ok bool) {
-	if id >= 0 || -id > int64(len(in.textOf)) || id == math.MinInt64 {
-		return "", false
-	}
-	return in.textOf[-id-1], true
 }
 
 // HasCategory says whether there is such a category.
@@ -154,7 +112,7 @@ func ReadInstances(r io.Reader, name string) (*Instances, error) {
 }
 
 func newInstances(name string) *Instances {
-	return &Instances{Name: name, images: map[int64]Size{}, categories: map[int64]bool{}, texts: map[string]int64{}}
+	return &Instances{Name: name, images: map[int64]Size{}, categories: map[int64]bool{}}
 }
 
 type instanceParser struct {
@@ -176,7 +134,7 @@ func (p *instanceParser) image(i int) error {
 	case image.ID == nil:
 		return fmt.Errorf("images[%d] has no id", i)
 	}
-	id, size := p.in.number(*image.ID), Size{}
+	id, size := int64(*image.ID), Size{}
 	if image.Height != nil && image.Width != nil {
 		if size = (Size{*image.Height, *image.Width}); size.Height < 1 || size.Width < 1 || size.Height > rle.MaxPixels/size.Width {
 			return fmt.Errorf("image %v has %d×%d pixels", *image.ID, size.Width, size.Height)
@@ -202,7 +160,7 @@ func (p *instanceParser) category(i int) error {
 	case category.ID == nil:
 		return fmt.Errorf("categories[%d] has no id", i)
 	}
-	id := p.in.number(*category.ID)
+	id := int64(*category.ID)
 	if p.in.categories[id] {
 		return fmt.Errorf("category %v is there twice", *category.ID)
 	}
@@ -233,7 +191,7 @@ func (p *instanceParser) annotation(i int) error {
 	if err != nil && !errors.As(err, new(*jsonstream.ValueError)) {
 		return err
 	}
-	if a.ID == nil || err != nil && *a.ID == (ID{}) { // A wrong id is left at 0.
+	if a.ID == nil || err != nil && *a.ID == 0 { // A wrong id is left at 0.
 		if err == nil {
 			err = errors.New("it has no id")
 		}
@@ -259,7 +217,7 @@ func (p *instanceParser) annotation(i int) error {
 	}
 	p.in.SkippedPolygons += a.Mask.dropPolygons()
 	p.in.Annotations = append(p.in.Annotations, Annotation{
-		p.in.number(*a.ID), p.in.number(*a.Image), p.in.number(*a.Category), [4]float64(a.Box), *a.Area, bool(a.Crowd), a.Mask,
+		int64(*a.ID), int64(*a.Image), int64(*a.Category), [4]float64(a.Box), *a.Area, bool(a.Crowd), a.Mask,
 	})
 	return nil
 }
@@ -274,15 +232,15 @@ func (in *Instances) checkAnnotations() {
 		case ids[a.ID]:
 			err = errors.New("its id is there twice")
 		case !known:
-			err = fmt.Errorf("there is no image %s", in.show(a.Image))
+			err = fmt.Errorf("there is no image %v", ID(a.Image))
 		case !in.categories[a.Category]:
-			err = fmt.Errorf("there is no category %s", in.show(a.Category))
+			err = fmt.Errorf("there is no category %v", ID(a.Category))
 		case a.Box[2] < 0 || a.Box[3] < 0:
 			err = fmt.Errorf("its box has %g×%g pixels", a.Box[2], a.Box[3])
 		}
 		ids[a.ID] = true
 		if err != nil {
-			in.skip("annotation "+in.show(a.ID), err)
+			in.skip(fmt.Sprintf("annotation %v", ID(a.ID)), err)
 		}
 		return err != nil
 	})
@@ -302,17 +260,9 @@ func (in *Instances) RequireMasks() []Skipped {
 	in.Annotations = slices.DeleteFunc(in.Annotations, func(a Annotation) bool {
 		err := a.Mask.check(in.images[a.Image])
 		if err != nil {
-			in.skip("annotation "+in.show(a.ID), err)
+			in.skip(fmt.Sprintf("annotation %v", ID(a.ID)), err)
 		}
 		return err != nil
 	})
 	return in.Skipped[before:]
-}
-
-// show returns an id for messages.
-func (in *Instances) show(id int64) string {
-	if text, ok := in.text(id); ok {
-		return fmt.Sprintf("%.80q", text)
-	}
-	return fmt.Sprint(id)
 }

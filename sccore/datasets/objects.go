@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 )
 
 // ObjectImages is a split of an object-detection dataset, read one image at a time. [COCOObjects] opens a real one, and package synthetic draws one.
@@ -137,28 +138,6 @@ func locateCOCOObjects(dir string, split Split) (images, annotations string, err
 	return images, annotations, nil
 }
 
-// cocoObjects fills in the status of COCO's objects. It counts files, because COCO's annotations take seconds to read.
-func (s *Status) cocoObjects(dir string) error {
-	images, _, err := locateCOCOObjects(dir, s.Split)
-	if err != nil {
-		return err
-	}
-	files, err := os.ReadDir(images)
-	if err != nil {
-		return fmt.Errorf("%s: %w", images, reason(err))
-	}
-	s.Folder, s.Count = images, len(files)
-	split := s.Split
-	s.identity = func() (string, error) {
-		set, err := COCOObjects(dir, split)
-		if err != nil {
-			return "", err
-		}
-		return set.Identity, nil
-	}
-	return nil
-}
-
 // cocoObjectFiles keeps what a process has read: COCO's file of annotations has hundreds of megabytes.
 var cocoObjectFiles sync.Map
 
@@ -169,8 +148,11 @@ func openCOCOObjects(annotations, images string, panoptic bool) (_ *ObjectImages
 		open, kind = openPanopticInstances, "things of the panoptic annotations"
 	}
 	truth := try.E1(open(annotations))
-	if len(truth.textOf) > 0 {
-		return nil, fmt.Errorf("%s: the id %.80q is not a number of at least 0, as files of results need it", annotations, truth.textOf[0])
+	ids := lo.Map(truth.Images, func(image InstanceImage, _ int) int64 { return image.ID })
+	ids = append(ids, lo.Map(truth.Categories, func(c ObjectCategory, _ int) int64 { return c.ID })...)
+	ids = append(ids, lo.Map(truth.Annotations, func(a Annotation, _ int) int64 { return a.ID })...)
+	if text, found := lo.Find(ids, func(id int64) bool { return id < 0 }); found {
+		return nil, fmt.Errorf("%s: the id %v is not a number of at least 0, as files of results need it", annotations, ID(text))
 	}
 	truth.RequireMasks()
 	digest := newFileDigest()

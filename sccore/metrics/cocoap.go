@@ -129,9 +129,9 @@ func EvaluateCOCO(truth *datasets.Instances, detections []Detection, kind COCOKi
 		}
 	}
 	var total cocoMeans
-	categories := slices.SortedFunc(slices.Values(truth.Categories), func(a, b datasets.ObjectCategory) int { return truth.CompareIDs(a.ID, b.ID) })
+	categories := slices.SortedFunc(slices.Values(truth.Categories), func(a, b datasets.ObjectCategory) int { return datasets.CompareIDs(a.ID, b.ID) })
 	for _, category := range categories {
-		of := slices.SortedFunc(maps.Values(byCategory[category.ID]), func(a, b *cocoCell) int { return truth.CompareIDs(a.image, b.image) })
+		of := slices.SortedFunc(maps.Values(byCategory[category.ID]), func(a, b *cocoCell) int { return datasets.CompareIDs(a.image, b.image) })
 		for _, c := range of {
 			if err := c.prepare(kind); err != nil {
 				return COCOAP{}, fmt.Errorf("image %d: %w", c.image, err)

@@ -102,7 +102,7 @@ func readDetection(stream *jsonstream.Reader, truth *datasets.Instances) (_ Dete
 	case len(d.Box) == 0 && d.Mask.None():
 		return Detection{}, errors.New("it has neither bbox nor segmentation")
 	}
-	out := Detection{Image: truth.Number(*d.Image), Category: truth.Number(*d.Category), Score: *d.Score}
+	out := Detection{Image: int64(*d.Image), Category: int64(*d.Category), Score: *d.Score}
 	size, known := truth.ImageSize(out.Image)
 	if !known {
 		return Detection{}, fmt.Errorf("%s has no image %v", truth.Name, *d.Image)

@@ -6,7 +6,7 @@
 // graph serves every recipe. A row also holds the position of its view in the image; see [Boxes].
 //
 // Each transformation computes the same as torchvision's function of that name on float images. Add a transformation by giving it
-// parameters in transform.go.
+// parameters below.
 package views
 
 import (

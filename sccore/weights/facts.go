@@ -2,6 +2,7 @@ package weights
 
 import (
 	"cmp"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/semcon/semcon/sccore/encoder"
 )
@@ -60,18 +62,19 @@ func parseFacts(content []byte) (facts modelFacts, err error) {
 		return modelFacts{}, nil
 	}
 	if facts.ModelType != "" {
-		usual, known := modelTypes[facts.ModelType]
+		usual, known := libraries().Models[facts.ModelType]
 		if !known {
-			return modelFacts{}, fmt.Errorf("model_type %.40q is no vision transformer that is known, only %s", facts.ModelType, strings.Join(slices.Sorted(maps.Keys(modelTypes)), ", "))
+			known := strings.Join(slices.Sorted(maps.Keys(libraries().Models)), ", ")
+			return modelFacts{}, fmt.Errorf("model_type %.40q is no vision transformer that is known, only %s", facts.ModelType, known)
 		}
-		facts.NumHeads, facts.Epsilon, facts.HiddenAct = cmp.Or(facts.NumHeads, usual.heads), cmp.Or(facts.Epsilon, &usual.epsilon), cmp.Or(facts.HiddenAct, "gelu")
+		facts.NumHeads, facts.Epsilon, facts.HiddenAct = cmp.Or(facts.NumHeads, usual.Heads), cmp.Or(facts.Epsilon, &usual.Epsilon), cmp.Or(facts.HiddenAct, "gelu")
 		if want := map[bool]string{true: "silu", false: "gelu"}[facts.UseGatedMLP]; facts.HiddenAct != want {
 			return modelFacts{}, fmt.Errorf("hidden_act %.40q: want %s", facts.HiddenAct, want)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(facts.ModelArgs)) {
 		value := facts.ModelArgs[name]
-		if accepted, known := timmAccepts[name]; !slices.Contains(freeArguments, name) && (!known || !slices.Contains(accepted, value)) {
+		if accepted, known := libraries().Accepts[name]; !slices.Contains(libraries().Free, name) && (!known || !slices.Contains(accepted, value)) {
 			return modelFacts{}, fmt.Errorf("model_args: %.40s %.60q is not known", name, fmt.Sprint(value))
 		}
 	}
@@ -88,34 +91,31 @@ func parseFacts(content []byte) (facts modelFacts, err error) {
 	return facts, nil
 }
 
-// modelTypes are the vision transformers of transformers that are known: the number of heads and the epsilon that a config.json leaves out because they are the
-// defaults, and the class of the image processor for files that do not say theirs.
-var modelTypes = map[string]struct {
-	heads     int
-	epsilon   float64
-	processor string
-}{
-	"vit": {12, 1e-12, "ViT"}, "vit_mae": {12, 1e-12, "ViT"}, "vit_msn": {12, 1e-6, "ViT"}, "deit": {12, 1e-12, "DeiT"},
-	"dinov2": {12, 1e-6, "Bit"}, "dinov2_with_registers": {12, 1e-6, "Bit"}, "dinov3_vit": {6, 1e-5, "DINOv3ViT"},
-}
+//go:embed libraries.json
+var librariesFile []byte
 
-// freeArguments are arguments of timm's VisionTransformer and Eva that may have any value: the names and shapes of tensors show them, they are read here, or
-// only training, the head and other sizes of images need them.
-var freeArguments = strings.Fields(`embed_dim depth num_heads rope_temperature
-	img_size patch_size in_chans mlp_ratio qkv_bias qkv_fused qk_norm scale_attn_norm scale_mlp_norm proj_bias init_values class_token pos_embed
-	no_embed_class reg_tokens num_reg_tokens pre_norm final_norm fc_norm swiglu_mlp swiglu_align_to scale_mlp scale_attn_inner use_abs_pos_emb
-	use_pre_transformer_norm use_post_transformer_norm use_fc_norm
-	num_classes global_pool pool_include_prefix drop_rate pos_drop_rate patch_drop_rate proj_drop_rate attn_drop_rate drop_path_rate weight_init fix_init
-	head_init_scale rope_shift_coords rope_jitter_coords rope_rescale_coords attn_pool_num_heads attn_pool_mlp_ratio dynamic_img_size dynamic_img_pad
-	device dtype`)
+// libraries is libraries.json: what timm and transformers leave out of their files because it is the default, and what is known of timm's arguments.
+var libraries = sync.OnceValue(func() (l struct {
+	Models map[string]struct { // Of transformers, by model_type.
+		Class     string
+		Heads     int
+		Epsilon   float64
+		Processor string // The class of the image processor for files that do not say theirs.
+	}
+	// Processors are the classes of image processors that they have, without settings. Means and deviations are OpenAI's of CLIP, ImageNet's or one half.
+	Processors map[string]processor
 
-// timmAccepts are the values that are computed here of arguments that change features and that no tensor shows.
-var timmAccepts = map[string][]any{
-	"act_layer": {nil, "gelu", "silu", "swish"}, "norm_layer": {nil, "layernorm", "layernormfp32"}, "embed_layer": {nil}, "embed_norm_layer": {nil},
-	"block_fn": {nil}, "mlp_layer": {nil}, "attn_layer": {nil, "", "attn"}, "attn_type": {"eva", nil}, "num_kv_heads": {nil}, "attn_only_layer_scale": {false, nil},
-	"use_post_norm": {false, nil}, "use_rot_pos_emb": {true}, "rope_type": {"dinov3"}, "rope_grid_offset": {0., nil}, "rope_grid_indexing": {"ij", nil},
-	"rope_rotate_half": {true}, "rope_mrope_section": {nil}, "ref_feat_shape": {nil},
-}
+	// Free are arguments of timm's VisionTransformer and Eva that may have any value: the names and shapes of tensors show them, they are read here, or only
+	// training, the head and other sizes of images need them. Accepts are the values that are computed here of arguments that change features and that no
+	// tensor shows.
+	Free    []string
+	Accepts map[string][]any
+}) {
+	if err := json.Unmarshal(librariesFile, &l); err != nil {
+		panic(err) // The file is part of the program.
+	}
+	return l
+})
 
 // argument is a number among timm's arguments: 0 if it is not there, NaN if it is no number.
 func (f modelFacts) argument(name string) float64 {

@@ -144,25 +144,6 @@ func (t *toggle) UnmarshalJSON(text []byte) error {
 // What resample means.
 const bilinear, bicubic = 2, 3
 
-// processors are what the classes of transformers' image processors are without settings, for the classes that its vision transformers have. Means and deviations
-// are OpenAI's of CLIP, ImageNet's or one half. The class without a name stands for an unknown one.
-var processors = func() map[string]processor {
-	halves, usual := colours{0.5, 0.5, 0.5}, datasets.DefaultPreprocessing()
-	of := func(size sides, resample int, crop sides, mean, std colours) processor {
-		return processor{
-			Resize: true, Size: size, Resample: resample, Crop: crop != sides{}, CropSize: crop, Rescale: true, Factor: 1. / 255, Normalize: true, Mean: mean, Std: std, CropFloor: true,
-		}
-	}
-	clip := of(sides{shortest: 224}, bicubic, square(224), colours{0.48145466, 0.4578275, 0.40821073}, colours{0.26862954, 0.26130258, 0.27577711})
-	return map[string]processor{
-		"Bit": clip, "CLIP": clip,
-		"ViT":       of(square(224), bilinear, sides{}, halves, halves),
-		"DeiT":      of(square(256), bicubic, square(224), halves, halves),
-		"DINOv3ViT": of(square(224), bilinear, sides{}, usual.Mean, usual.Std),
-		"":          of(sides{}, 0, sides{}, colours{math.NaN()}, colours{math.NaN()}),
-	}
-}()
-
 // className is the name of a processor, and the class is a part of it. Old processors are called feature extractors, and some have two programs.
 var className = regexp.MustCompile(`^(\w+?)(?:ImageProcessor|FeatureExtractor)(?:Fast|Pil)?$`)
 
@@ -175,15 +156,17 @@ func fromTransformers(content []byte, modelType string) (p datasets.Preprocessin
 	}
 	try.E(json.Unmarshal(content, &kind))
 	name := cmp.Or(kind.Type, kind.Old)
-	class := modelTypes[modelType].processor
+	class := libraries().Models[modelType].Processor
 	if found := className.FindStringSubmatch(name); name != "" {
 		if class = ""; found != nil {
 			class = found[1]
 		}
 	}
-	c, known := processors[class]
-	if known = class != "" && known; !known && name != "" {
+	c, known := libraries().Processors[class]
+	if !known && name != "" {
 		return p, 0, fmt.Errorf("image_processor_type %.60q is not known", name)
+	} else if !known {
+		c = processor{Resize: true, Rescale: true, Factor: 1. / 255, Normalize: true, Mean: colours{math.NaN()}, Std: colours{math.NaN()}, CropFloor: true}
 	}
 	try.E(json.Unmarshal(content, &c))
 	if !known && c.Size == (sides{}) {

@@ -20,9 +20,6 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 )
 
-// imageSize is the size in pixels at which the images are defined; they are sampled at other sizes. Lengths below are in these pixels.
-const imageSize = 32
-
 // part is a part of an object, filled with one texture in one hue.
 type part struct {
 	texture texture
@@ -35,21 +32,40 @@ type objectClass struct {
 	rim  part // The ring around it.
 }
 
-// imageClasses combines four pairs of hues and four pairs of textures into eight classes. Each pair belongs to two classes, so that neither
+// kind is what a set shows.
+type kind struct {
+	name                     string
+	extent                   float64 // The size in pixels at which scenes are defined; they are sampled at other sizes. Lengths are in these pixels.
+	classes                  []objectClass
+	smallest, largest        float64 // Radius of objects.
+	fewest                   int     // Of blobs. There are up to four more.
+	smallestBlob, widestBlob float64
+	// hue draws the hue of a part of this or another class, and shift how far a blob's hue is from it.
+	hue, shift func(rng *rand.Rand) float64
+	// choose draws the classes of the objects in image i, from front to back.
+	choose func(i int, rng *rand.Rand) []int
+}
+
+// single is the kind of [Images]. Four pairs of hues and four pairs of textures make eight classes. Each pair belongs to two classes, so that neither
 // the colours nor the textures alone determine the class.
-var imageClasses = func() (classes []objectClass) {
+var single = func() kind {
 	const red, yellow, green, cyan, blue, magenta = 0.0, 1.0 / 6, 2.0 / 6, 3.0 / 6, 4.0 / 6, 5.0 / 6
 	hues := [][2]float64{{red, cyan}, {yellow, blue}, {green, magenta}, {blue, red}}
 	textures := [][2]texture{{stripes, dots}, {checker, blotches}, {grid, stripes}, {dots, grid}}
+	var classes []objectClass
 	for i := range hues {
 		for _, j := range []int{i, (i + 1) % len(textures)} {
 			core, rim := part{textures[j][0], hues[i][0]}, part{textures[j][1], hues[i][1]}
-			classes = append(classes, objectClass{
-				name: fmt.Sprintf("%s %s in %s %s", hueName(core.hue), core.texture, hueName(rim.hue), rim.texture), core: core, rim: rim,
-			})
+			name := fmt.Sprintf("%s %s in %s %s", hueName(core.hue), core.texture, hueName(rim.hue), rim.texture)
+			classes = append(classes, objectClass{name, core, rim})
 		}
 	}
-	return classes
+	return kind{
+		"synthetic", 32, classes, 8, 12.5, 3, 1.5, 4,
+		func(rng *rand.Rand) float64 { return classes[rng.IntN(len(classes))].core.hue },
+		func(rng *rand.Rand) float64 { return between(rng, -0.05, 0.05) },
+		func(i int, _ *rand.Rand) []int { return []int{i % len(classes)} },
+	}
 }()
 
 func hueName(hue float64) string {
@@ -62,35 +78,31 @@ func hueName(hue float64) string {
 //
 // The same arguments always give the same bytes, and the first images do not depend on n. Different seeds give different samples of the same
 // classes: use one for training and another for testing.
-func Images(n, size int, seed uint64) *datasets.Images {
+func Images(n, size int, seed uint64) *datasets.Images { return single.draw(n, size, seed, nil) }
+
+// draw draws n images, and calls each for their scenes, if it is not nil, with the classes of the objects in them.
+func (k kind) draw(n, size int, seed uint64, each func(i int, s *scene, classes []int)) *datasets.Images {
 	if n < 1 || size < 8 {
-		panic(fmt.Sprintf("synthetic.Images: %d images of %d pixels a side, want at least 1 of at least 8", n, size))
+		panic(fmt.Sprintf("synthetic: %d %s images of %d pixels a side, want at least 1 of at least 8", n, k.name, size))
 	}
-	im := &datasets.Images{
-		Name: "synthetic", Height: size, Width: size,
-		Pixels: make([]uint8, n*size*size*3), Labels: make([]int32, n), Classes: classNames(imageClasses),
-	}
-	inParallel(n, seed, func(i int, rng *rand.Rand) {
-		im.Labels[i] = int32(i % len(imageClasses))
-		sample(im.At(i), size, imageSize, newObjectScene(imageClasses[im.Labels[i]], rng).colour, rng)
-	})
-	im.Identify(fmt.Sprintf("synthetic (seed %d)", seed))
-	return im
-}
-
-func classNames(classes []objectClass) []string {
-	return lo.Map(classes, func(class objectClass, _ int) string { return class.name })
-}
-
-// inParallel draws n images on all cores, each with random numbers of its own.
-func inParallel(n int, seed uint64, draw func(i int, rng *rand.Rand)) {
+	im := &datasets.Images{Name: k.name, Height: size, Width: size, Pixels: make([]uint8, n*size*size*3), Labels: make([]int32, n)}
+	im.Classes = lo.Map(k.classes, func(class objectClass, _ int) string { return class.name })
 	err := datasets.EachImage(context.Background(), n, 0, func(i int) error {
-		draw(i, rand.New(rand.NewPCG(seed, uint64(i))))
+		rng := rand.New(rand.NewPCG(seed, uint64(i)))
+		classes := k.choose(i, rng)
+		s := k.scene(classes, rng)
+		im.Labels[i] = int32(classes[0])
+		sample(im.At(i), size, k.extent, s.colour, rng)
+		if each != nil {
+			each(i, s, classes)
+		}
 		return nil
 	})
 	if err != nil {
 		panic(err) // Here the caller can recover it.
 	}
+	im.Identify(fmt.Sprintf("%s (seed %d)", k.name, seed))
+	return im
 }
 
 // sample draws a square with sides of length extent into size×size pixels, with a little noise.
@@ -117,16 +129,27 @@ func sample(pixels []uint8, size int, extent float64, at func(x, y float64) rgb,
 	}
 }
 
-func newObjectScene(class objectClass, rng *rand.Rand) *scene {
-	between := func(low, high float64) float64 { return low + (high-low)*rng.Float64() }
-	s := &scene{background: newPattern(part{texture(rng.IntN(int(numTextures))), rng.Float64()}, between(0.2, 0.8), rng)}
-	s.objects = []object{newObject(class, imageSize, 8, 12.5, rng)}
-	for range 3 + rng.IntN(5) {
-		// Blobs have the colours of parts of this or another class.
-		c := imageClasses[rng.IntN(len(imageClasses))].core
+func between(rng *rand.Rand, low, high float64) float64 { return low + (high-low)*rng.Float64() }
+
+// scene draws a scene with objects of the given classes, from front to back.
+func (k kind) scene(classes []int, rng *rand.Rand) *scene {
+	s := &scene{background: newPattern(part{texture(rng.IntN(int(numTextures))), rng.Float64()}, between(rng, 0.2, 0.8), rng)}
+	for _, class := range classes {
+		// Up to ten places are tried until one is clear of the objects in front, so that few objects are hidden.
+		var o object
+		for range 10 {
+			o = newObject(k.classes[class], k.extent, k.smallest, k.largest, rng)
+			if s.clear(o.x, o.y, k.largest) {
+				break
+			}
+		}
+		s.objects = append(s.objects, o)
+	}
+	for range k.fewest + rng.IntN(5) {
+		hue := k.hue(rng)
 		s.blobs = append(s.blobs, blob{
-			x: between(0, imageSize), y: between(0, imageSize), radius: between(1.5, 4),
-			colour: fromHSV(c.hue+between(-0.05, 0.05), between(0.4, 1), between(0.4, 0.95)),
+			x: between(rng, 0, k.extent), y: between(rng, 0, k.extent), radius: between(rng, k.smallestBlob, k.widestBlob),
+			colour: fromHSV(hue+k.shift(rng), between(rng, 0.4, 1), between(rng, 0.4, 0.95)),
 		})
 	}
 	return s
@@ -177,12 +200,11 @@ type object struct {
 
 // newObject draws an object of a class with a radius in the given range, inside a square of the given size.
 func newObject(class objectClass, size, smallest, largest float64, rng *rand.Rand) (o object) {
-	between := func(low, high float64) float64 { return low + (high-low)*rng.Float64() }
-	o.radius, o.squeeze, o.coreShare = between(smallest, largest), between(0.7, 1), between(0.52, 0.64)
-	o.x, o.y = between(o.radius-2, size-o.radius+2), between(o.radius-2, size-o.radius+2)
-	o.sin, o.cos = math.Sincos(between(0, 2*math.Pi))
-	o.wobbleSin, o.wobbleCos = between(-0.08, 0.08), between(-0.08, 0.08)
-	o.core, o.rim = newPattern(class.core, between(0.7, 1), rng), newPattern(class.rim, between(0.7, 1), rng)
+	o.radius, o.squeeze, o.coreShare = between(rng, smallest, largest), between(rng, 0.7, 1), between(rng, 0.52, 0.64)
+	o.x, o.y = between(rng, o.radius-2, size-o.radius+2), between(rng, o.radius-2, size-o.radius+2)
+	o.sin, o.cos = math.Sincos(between(rng, 0, 2*math.Pi))
+	o.wobbleSin, o.wobbleCos = between(rng, -0.08, 0.08), between(rng, -0.08, 0.08)
+	o.core, o.rim = newPattern(class.core, between(rng, 0.7, 1), rng), newPattern(class.rim, between(rng, 0.7, 1), rng)
 	return o
 }
 
@@ -256,18 +278,17 @@ type pattern struct {
 
 // newPattern draws the pattern of a part.
 func newPattern(p part, saturation float64, rng *rand.Rand) pattern {
-	between := func(low, high float64) float64 { return low + (high-low)*rng.Float64() }
-	hue, value := p.hue+0.03*rng.NormFloat64(), between(0.75, 1)
-	sin, cos := math.Sincos(between(0, 2*math.Pi))
+	hue, value := p.hue+0.03*rng.NormFloat64(), between(rng, 0.75, 1)
+	sin, cos := math.Sincos(between(rng, 0, 2*math.Pi))
 	out := pattern{
 		texture: p.texture,
-		light:   fromHSV(hue, saturation, value), dark: fromHSV(hue, saturation, value*between(0.25, 0.45)),
-		frequency: 1 / between(3.6, 5.2),
+		light:   fromHSV(hue, saturation, value), dark: fromHSV(hue, saturation, value*between(rng, 0.25, 0.45)),
+		frequency: 1 / between(rng, 3.6, 5.2),
 		cos:       cos, sin: sin, phaseU: rng.Float64(), phaseV: rng.Float64(),
 	}
 	for w := range out.waves {
-		waveSin, waveCos := math.Sincos(between(0, 2*math.Pi))
-		length := between(0.4, 0.8)
+		waveSin, waveCos := math.Sincos(between(rng, 0, 2*math.Pi))
+		length := between(rng, 0.4, 0.8)
 		out.waves[w] = [3]float64{length * waveCos, length * waveSin, rng.Float64()}
 	}
 	return out

@@ -42,7 +42,7 @@ func TestImagesIsBalancedAndNamed(t *testing.T) {
 // Neither hues nor textures alone determine a class: each pair of hues and each pair of textures belongs to exactly two classes.
 func TestClassesShareTheirParts(t *testing.T) {
 	hues, textures, both := map[[2]float64]int{}, map[[2]texture]int{}, map[objectClass]int{}
-	for _, class := range imageClasses {
+	for _, class := range single.classes {
 		hues[[2]float64{class.core.hue, class.rim.hue}]++
 		textures[[2]texture{class.core.texture, class.rim.texture}]++
 		both[class]++

@@ -22,21 +22,29 @@ type Set struct {
 	PartMask     []uint8 // 1 + the part. Class c has part 2c, its core, and part 2c+1, its rim.
 }
 
-// sceneSize is the size in pixels at which scenes are defined; they are sampled at other sizes.
-const sceneSize = 64
-
-// sceneClasses lists six classes of two parts. Each of the twelve parts has its own hue and shares its texture with one or two others. The
-// two hues of a class are a quarter of a turn apart: as in natural images, the mean colour of an object then says something about its
-// class, which opposite hues would cancel. The two textures differ.
-var sceneClasses = func() (classes []objectClass) {
+// several is the kind of [Scenes], with two or three objects, which [Objects] shows alone. Its six classes have two parts each. Each of the twelve parts has its own
+// hue and shares its texture with one or two others. The two hues of a class are a quarter of a turn apart: as in natural images, the mean colour of an
+// object then says something about its class, which opposite hues would cancel. The two textures differ.
+var several = func() kind {
 	const count = 6
+	var classes []objectClass
 	for c := range count {
 		newPart := func(family, hue int) part {
 			return part{stripes + texture(family%int(numTextures-1)), float64(hue%(2*count)) / (2 * count)}
 		}
 		classes = append(classes, objectClass{fmt.Sprintf("class %d", c), newPart(c, 2*c), newPart(c+1, 2*c+3)})
 	}
-	return classes
+	return kind{
+		"synthetic scenes", 64, classes, 16, 24, 4, 3, 8,
+		func(rng *rand.Rand) float64 {
+			class := classes[rng.IntN(count)]
+			return []part{class.core, class.rim}[rng.IntN(2)].hue
+		},
+		func(rng *rand.Rand) float64 { return 0.03 * rng.NormFloat64() },
+		func(_ int, rng *rand.Rand) []int {
+			return lo.Times(2+rng.IntN(2), func(int) int { return rng.IntN(count) })
+		},
+	}
 }()
 
 // Scenes draws n scene-centric images of size×size pixels: two or three objects of six classes, which may occlude each other, on a textured
@@ -44,79 +52,35 @@ var sceneClasses = func() (classes []objectClass) {
 //
 // The same arguments always give the same bytes, and the first images do not depend on n. Different seeds give different samples of the
 // same classes. Both functions panic unless n ≥ 1 and size ≥ 8.
-func Scenes(n, size int, seed uint64) *Set {
-	return drawScenes("synthetic scenes", n, size, seed, func(_ int, rng *rand.Rand) []int { return someClasses(rng) })
-}
-
-// someClasses draws the classes of two or three objects.
-func someClasses(rng *rand.Rand) []int {
-	return lo.Times(2+rng.IntN(2), func(int) int { return rng.IntN(len(sceneClasses)) })
-}
+func Scenes(n, size int, seed uint64) *Set { return several.set(n, size, seed) }
 
 // Objects draws n object-centric images with one object each, of the classes of [Scenes] in turn.
 func Objects(n, size int, seed uint64) *Set {
-	return drawScenes("synthetic objects", n, size, seed, func(i int, _ *rand.Rand) []int { return []int{i % len(sceneClasses)} })
+	alone := several
+	alone.name, alone.choose = "synthetic objects", func(i int, _ *rand.Rand) []int { return []int{i % len(several.classes)} }
+	return alone.set(n, size, seed)
 }
 
-func drawScenes(name string, n, size int, seed uint64, classes func(i int, rng *rand.Rand) []int) *Set {
-	if n < 1 || size < 8 {
-		panic(fmt.Sprintf("synthetic: %d %s of %d pixels a side, want at least 1 of at least 8", n, name, size))
-	}
-	area := size * size
-	s := &Set{
-		Images:    &datasets.Images{Name: name, Height: size, Width: size, Pixels: make([]uint8, n*area*3), Labels: make([]int32, n)},
-		ClassMask: make([]uint8, n*area), InstanceMask: make([]uint8, n*area), PartMask: make([]uint8, n*area),
-	}
-	s.Classes = classNames(sceneClasses)
-	inParallel(n, seed, func(i int, rng *rand.Rand) {
-		classes := classes(i, rng)
-		drawn := newObjectsScene(classes, rng)
-		s.Labels[i] = int32(classes[0])
-		sample(s.At(i), size, sceneSize, drawn.colour, rng)
-		drawn.eachPixel(size, func(p, instance int, in region) {
-			class := classes[instance-1]
-			s.InstanceMask[i*area+p], s.ClassMask[i*area+p], s.PartMask[i*area+p] = uint8(instance), uint8(class+1), uint8(2*class+int(in))
+func (k kind) set(n, size int, seed uint64) *Set {
+	area := max(n, 0) * size * size
+	s := &Set{ClassMask: make([]uint8, area), InstanceMask: make([]uint8, area), PartMask: make([]uint8, area)}
+	s.Images = k.draw(n, size, seed, func(i int, drawn *scene, classes []int) {
+		drawn.eachPixel(size, k.extent, func(p, instance int, in region) {
+			class, p := classes[instance-1], i*size*size+p
+			s.InstanceMask[p], s.ClassMask[p], s.PartMask[p] = uint8(instance), uint8(class+1), uint8(2*class+int(in))
 		})
 	})
-	s.Identify(fmt.Sprintf("%s (seed %d)", name, seed))
 	return s
 }
 
 // eachPixel passes the pixels of size×size that show an object to mark, with the object, from 1, and its region.
-func (s *scene) eachPixel(size int, mark func(pixel, instance int, in region)) {
-	step := float64(sceneSize) / float64(size)
+func (s *scene) eachPixel(size int, extent float64, mark func(pixel, instance int, in region)) {
+	step := extent / float64(size)
 	for p := range size * size {
 		if instance, in, _ := s.at((float64(p%size)+0.5)*step, (float64(p/size)+0.5)*step); instance > 0 {
 			mark(p, instance, in)
 		}
 	}
-}
-
-// newObjectsScene draws a scene with objects of the given classes, from front to back.
-func newObjectsScene(classes []int, rng *rand.Rand) *scene {
-	const smallest, largest = 16, 24
-	between := func(low, high float64) float64 { return low + (high-low)*rng.Float64() }
-	s := &scene{background: newPattern(part{texture(rng.IntN(int(numTextures))), rng.Float64()}, between(0.2, 0.8), rng)}
-	for _, class := range classes {
-		// Up to ten places are tried until one is clear of the objects in front, so that few objects are hidden.
-		var o object
-		for range 10 {
-			o = newObject(sceneClasses[class], sceneSize, smallest, largest, rng)
-			if s.clear(o.x, o.y, largest) {
-				break
-			}
-		}
-		s.objects = append(s.objects, o)
-	}
-	for range 4 + rng.IntN(5) {
-		class := sceneClasses[rng.IntN(len(sceneClasses))]
-		hue := []part{class.core, class.rim}[rng.IntN(2)].hue
-		s.blobs = append(s.blobs, blob{
-			x: between(0, sceneSize), y: between(0, sceneSize), radius: between(3, 8),
-			colour: fromHSV(hue+0.03*rng.NormFloat64(), between(0.4, 1), between(0.4, 0.95)),
-		})
-	}
-	return s
 }
 
 // clear reports whether all objects' centres are at least the distance away from a point.
@@ -257,12 +221,12 @@ func Videos(n, frames, size int, seed uint64) *datasets.Videos {
 		moving := newMovingScene(seed, i)
 		frame := func(t int) ([]uint8, error) {
 			pixels := make([]uint8, size*size*3)
-			sample(pixels, size, sceneSize, moving.at(t).colour, rand.New(rand.NewPCG(seed, uint64(i)<<32|uint64(t)+1)))
+			sample(pixels, size, several.extent, moving.at(t).colour, rand.New(rand.NewPCG(seed, uint64(i)<<32|uint64(t)+1)))
 			return pixels, nil
 		}
 		mask := func(t int) ([]uint8, error) {
 			mask := make([]uint8, size*size)
-			moving.at(t).eachPixel(size, func(p, instance int, _ region) { mask[p] = uint8(instance) })
+			moving.at(t).eachPixel(size, several.extent, func(p, instance int, _ region) { mask[p] = uint8(instance) })
 			return mask, nil
 		}
 		set.All = append(set.All, datasets.NewVideo(fmt.Sprintf("video%d", i), frames, datasets.Size{Height: size, Width: size}, frame, mask))
@@ -281,8 +245,8 @@ type motion struct{ dx, dy, turn float64 }
 
 func newMovingScene(seed uint64, i int) movingScene {
 	rng := rand.New(rand.NewPCG(seed, uint64(i)<<32))
-	classes := someClasses(rng)
-	f := movingScene{start: newObjectsScene(classes, rng)}
+	classes := several.choose(i, rng)
+	f := movingScene{start: several.scene(classes, rng)}
 	for range classes {
 		sin, cos := math.Sincos(2 * math.Pi * rng.Float64())
 		speed := 0.7 + 0.8*rng.Float64()
@@ -304,9 +268,9 @@ func (f movingScene) at(t int) *scene {
 	return still
 }
 
-// bounce returns the position of a point that moves between walls at margin and sceneSize − margin.
+// bounce returns the position of a point that moves between walls at margin and the other end − margin.
 func bounce(x, margin float64) float64 {
-	span := sceneSize - 2*margin
+	span := several.extent - 2*margin
 	phase := math.Mod(math.Mod(x-margin, 2*span)+2*span, 2*span)
 	return margin + min(phase, 2*span-phase)
 }

@@ -93,7 +93,7 @@ func TestScenePartsHaveTheirHue(t *testing.T) {
 			}
 		}
 	}
-	for c, class := range sceneClasses {
+	for c, class := range several.classes {
 		if class.core.texture == class.rim.texture {
 			t.Errorf("class %d has two parts of %s", c, class.core.texture)
 		}

@@ -68,7 +68,7 @@ func TestFeatureExtractorNamesWhatIsWrong(t *testing.T) {
 	for want, make := range map[string]func() error{
 		`"vgg"`:   func() error { _, err := NewFeatureExtractor(b, "vgg", 32, 2); return err },
 		"0 views": func() error { _, err := NewFeatureExtractor(b, "conv4-w4", 32, 0); return err },
-		"no variable backbone.": func() error {
+		"variable backbone.": func() error {
 			frozen, err := NewFeatureExtractor(b, "conv4-w4", 32, 1)
 			if err != nil {
 				return err
@@ -84,7 +84,7 @@ func TestFeatureExtractorNamesWhatIsWrong(t *testing.T) {
 				return err
 			}
 			err = frozen.Load(path) // A file with other widths.
-			if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "needs") {
+			if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "wants") {
 				t.Errorf("got %v", err)
 			}
 			if err := trainer.Save(path, ""); err != nil { // A checkpoint, with other names.

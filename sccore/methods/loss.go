@@ -105,14 +105,18 @@ var (
 // standardized maps images in [0, 1], [N, H, W, 3], to the encoder's scale.
 func standardized(images *Node) *Node { return encoder.StandardizeBy(images, channelMean, channelStd) }
 
-// projections runs an encoder and its projector, [N, H, W, 3] to [N, ProjectorDim].
-func (c Config) projections(scope *model.Scope, images *Node, norm layers.Norm) *Node {
-	backbone, err := encoder.ByName(c.Encoder)
+// features are those of the named encoder for images in [0, 1], [N, H, W, 3] to [N, Dim], with the variables backbone under scope.
+func features(name string, scope *model.Scope, images *Node, norm layers.Norm) *Node {
+	backbone, err := encoder.ByName(name)
 	if err != nil {
 		panic(err)
 	}
-	features := backbone.Features(scope.In("backbone"), standardized(images), norm)
-	return c.projector(scope.In("projector"), features, norm)
+	return backbone.Features(scope.In("backbone"), standardized(images), norm)
+}
+
+// projections runs an encoder and its projector, [N, H, W, 3] to [N, ProjectorDim].
+func (c Config) projections(scope *model.Scope, images *Node, norm layers.Norm) *Node {
+	return c.projector(scope.In("projector"), features(c.Encoder, scope, images, norm), norm)
 }
 
 // loss is the method's objective on views, [2B, H, W, 3]: the first views of B images, then their second views. Only MoCo uses shuffle, a permutation
@@ -184,22 +188,19 @@ func hidden(scope *model.Scope, x *Node, dim int, norm layers.Norm) *Node {
 
 // projector maps features, [N, D], to the space where the method compares views, [N, s.ProjectorDim].
 func (c Config) projector(scope *model.Scope, x *Node, norm layers.Norm) *Node {
-	switch c.Method {
-	case SimCLR: // Linear, BN, ReLU, linear.
-		x = hidden(scope.In("hidden"), x, c.ProjectorHidden, norm)
-		return layers.Dense(scope.In("out"), x, c.ProjectorDim, false)
-	case BarlowTwins: // Two hidden layers.
-		x = hidden(scope.In("hidden"), x, c.ProjectorHidden, norm)
-		x = hidden(scope.In("hidden2"), x, c.ProjectorHidden, norm)
-		return layers.Dense(scope.In("out"), x, c.ProjectorDim, false)
-	case MoCo: // MoCo v2's: no BN.
+	if c.Method == MoCo { // MoCo v2's: no BN.
 		x = layers.ReLU(layers.Dense(scope.In("hidden"), x, c.ProjectorHidden, true))
 		return layers.Dense(scope.In("out"), x, c.ProjectorDim, true)
-	default: // SimSiam: two layers, its authors' choice for CIFAR-10, with BN on the output too, without affine parameters.
-		x = hidden(scope.In("hidden"), x, c.ProjectorHidden, norm)
-		x = layers.Dense(scope.In("out"), x, c.ProjectorDim, false)
-		return layers.BatchNorm(scope.In("out_bn"), x, norm, false)
 	}
+	x = hidden(scope.In("hidden"), x, c.ProjectorHidden, norm)
+	if c.Method == BarlowTwins {
+		x = hidden(scope.In("hidden2"), x, c.ProjectorHidden, norm)
+	}
+	x = layers.Dense(scope.In("out"), x, c.ProjectorDim, false)
+	if c.Method == SimSiam { // Two layers are its authors' choice for CIFAR-10, with BN on the output too, without affine parameters.
+		x = layers.BatchNorm(scope.In("out_bn"), x, norm, false)
+	}
+	return x
 }
 
 // predictor is SimSiam's bottleneck, [N, s.ProjectorDim] to the same.

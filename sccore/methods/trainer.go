@@ -65,7 +65,9 @@ func NewTrainer(b compute.Backend, images *datasets.Images, config Config) (_ *T
 		pixels.Close()
 		return nil, err
 	}
-	t.features = try.E1(model.NewExec(b, t.Store(), t.featureGraph))
+	t.features = try.E1(model.NewExec(b, t.Store(), func(scope *model.Scope, images *Node) *Node {
+		return features(config.Encoder, scope.In(onlineScope), DivScalar(ConvertDType(images, dtypes.Float32), 255), layers.Norm{})
+	}))
 	return t, nil
 }
 
@@ -96,16 +98,6 @@ func (t *Trainer) Close() {
 	t.features.Finalize()
 	t.Trainer.Close()
 	t.pixels.Close()
-}
-
-// featureGraph maps images, [N, H, W, 3] of bytes, to the online backbone's features, [N, D], with running statistics.
-func (t *Trainer) featureGraph(scope *model.Scope, images *Node) *Node {
-	backbone, err := encoder.ByName(t.Config.Encoder)
-	if err != nil {
-		panic(err)
-	}
-	x := standardized(DivScalar(ConvertDType(images, dtypes.Float32), 255))
-	return backbone.Features(scope.In(onlineScope).In("backbone"), x, layers.Norm{})
 }
 
 // Begin sets the weights to their initial values for run, which depend on its seed alone, and the position to step 0. Call it before Resume as well:
@@ -144,16 +136,11 @@ func (t *Trainer) Features(images *datasets.Images) (rows []float32, dim int, er
 // SaveOnline writes the online encoder and its heads to path, without optimizer state. Tensors are named by the variables' paths below the online
 // branch, with dots for slashes.
 func (t *Trainer) SaveOnline(path string, metadata map[string]string) error {
-	named := map[string]*tensors.Tensor{}
-	for variable := range t.Store().Scope("/" + onlineScope).IterVariables() {
-		value, err := variable.Value()
-		if err != nil {
-			return fmt.Errorf("writing %s: %w", path, err)
-		}
-		name := strings.TrimPrefix(variable.Path(), "/"+onlineScope+"/")
-		named[strings.ReplaceAll(name, "/", ".")] = value
-	}
-	return safetensors.Write(path, named, metadata)
+	return safetensors.SaveScope(path, t.Store().Scope("/"+onlineScope), belowOnline, metadata)
+}
+
+func belowOnline(path string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(path, "/"+onlineScope+"/"), "/", ".")
 }
 
 // task is what package train trains. Devices share a batch and its views; each has all images.
@@ -262,7 +249,6 @@ func shuffledOrder(seed uint64, purpose string, at, n int) []int32 {
 // FeatureExtractor is a frozen backbone that maps augmented views to features. One compiled graph serves any number of trained weights of the same
 // encoder.
 type FeatureExtractor struct {
-	name     string
 	size     int // Height and width of images.
 	views    int
 	store    *model.Store
@@ -272,15 +258,13 @@ type FeatureExtractor struct {
 // NewFeatureExtractor compiles the named encoder for square images of size pixels and this many views of each. Load sets its weights.
 func NewFeatureExtractor(b compute.Backend, name string, size, viewsOfEach int) (_ *FeatureExtractor, err error) {
 	defer try.Handle(&err)
-	backbone := try.E1(encoder.ByName(name))
+	try.E1(encoder.ByName(name))
 	if size < 1 || viewsOfEach < 1 {
 		return nil, fmt.Errorf("feature extractor %s: %d views of %d pixels", name, viewsOfEach, size)
 	}
-	f := &FeatureExtractor{name: name, size: size, views: viewsOfEach, store: model.NewStore()}
+	f := &FeatureExtractor{size: size, views: viewsOfEach, store: model.NewStore()}
 	f.features = try.E1(model.NewExec(b, f.store, func(scope *model.Scope, inputs []*Node) *Node {
-		images, params := inputs[0], inputs[1]
-		x := standardized(views.Apply(images, params, size))
-		return backbone.Features(scope.In(onlineScope).In("backbone"), x, layers.Norm{})
+		return features(name, scope.In(onlineScope), views.Apply(inputs[0], inputs[1], size), layers.Norm{})
 	}))
 	return f, backend.Catch(func() error {
 		_, err := f.features.Compile(shapes.Make(dtypes.Uint8, featureBatch, size, size, 3), shapes.Make(dtypes.Float32, viewsOfEach*featureBatch, views.NumParams))
@@ -296,24 +280,7 @@ func (f *FeatureExtractor) Close() {
 
 // Load reads the weights that [Trainer.SaveOnline] wrote to path and ignores the heads. The error names the file and what is wrong with it.
 func (f *FeatureExtractor) Load(path string) error {
-	named, _, err := safetensors.Read(path)
-	if err != nil {
-		return err
-	}
-	for variable := range f.store.Scope("/" + onlineScope).IterVariables() {
-		name := strings.ReplaceAll(strings.TrimPrefix(variable.Path(), "/"+onlineScope+"/"), "/", ".")
-		value, ok := named[name]
-		if !ok {
-			return fmt.Errorf("%s: no variable %s of %s", path, name, f.name)
-		}
-		if !value.Shape().Equal(variable.Shape()) {
-			return fmt.Errorf("%s: variable %s is %s, %s needs %s", path, name, value.Shape(), f.name, variable.Shape())
-		}
-		if err := variable.SetValue(value); err != nil {
-			return fmt.Errorf("%s: variable %s: %w", path, name, err)
-		}
-	}
-	return nil
+	return safetensors.LoadScope(path, f.store.Scope("/"+onlineScope), belowOnline)
 }
 
 // Features maps the views that recipe draws of each image to features, image by image and view by view: the first length values are the first view of

@@ -13,15 +13,48 @@ import (
 
 // SaveCheckpoint writes every variable of store, including the state of optimizers, and metadata to path. The write is atomic.
 func SaveCheckpoint(path string, store *model.Store, metadata map[string]string) error {
+	return SaveScope(path, store.RootScope(), func(path string) string { return path }, metadata)
+}
+
+// SaveScope writes the variables of a scope under the names that name gives their paths, and metadata, to path. The write is atomic.
+func SaveScope(path string, scope *model.Scope, name func(path string) string, metadata map[string]string) error {
 	named := map[string]*tensors.Tensor{}
-	for variable := range store.IterVariables() {
+	for variable := range scope.IterVariables() {
 		value, err := variable.Value()
 		if err != nil {
 			return fmt.Errorf("writing %s: variable %s: %w", path, variable.Path(), err)
 		}
-		named[variable.Path()] = value
+		named[name(variable.Path())] = value
 	}
 	return Write(path, named, metadata)
+}
+
+// LoadScope sets the variables of a scope from a file of [SaveScope], which may hold more. Unless the file has all
+// of them, with the same shapes, the store is unchanged, and the error names the file and the variable.
+func LoadScope(path string, scope *model.Scope, name func(path string) string) error {
+	named, _, err := Read(path)
+	if err == nil {
+		err = fill(path, scope, name, named)
+	}
+	return err
+}
+
+func fill(path string, scope *model.Scope, name func(path string) string, named map[string]*tensors.Tensor) error {
+	for variable := range scope.IterVariables() {
+		value, ok := named[name(variable.Path())]
+		if !ok {
+			return fmt.Errorf("%s: variable %s is missing", path, name(variable.Path()))
+		}
+		if !value.Shape().Equal(variable.Shape()) {
+			return fmt.Errorf("%s: variable %s has shape %s, the model wants %s", path, variable.Path(), value.Shape(), variable.Shape())
+		}
+	}
+	for variable := range scope.IterVariables() {
+		if err := variable.SetValue(named[name(variable.Path())]); err != nil {
+			return fmt.Errorf("%s: variable %s: %w", path, variable.Path(), err)
+		}
+	}
+	return nil
 }
 
 // LoadCheckpoint sets every variable of store from the file at path and returns the file's metadata. The file must hold exactly the variables
@@ -31,27 +64,11 @@ func LoadCheckpoint(path string, store *model.Store) (metadata map[string]string
 	if err != nil {
 		return nil, err
 	}
-	for variable := range store.IterVariables() {
-		value, ok := named[variable.Path()]
-		if !ok {
-			return nil, fmt.Errorf("%s: variable %s is missing", path, variable.Path())
-		}
-		if !value.Shape().Equal(variable.Shape()) {
-			return nil, fmt.Errorf("%s: variable %s has shape %s, the model wants %s", path, variable.Path(), value.Shape(), variable.Shape())
-		}
+	unknown := slices.DeleteFunc(slices.Sorted(maps.Keys(named)), func(name string) bool { return store.GetVariable(name) != nil })
+	if len(unknown) > 0 {
+		return nil, fmt.Errorf("%s: the model does not have these variables: %.200q", path, strings.Join(unknown, ", "))
 	}
-	if len(named) != store.NumVariables() {
-		for variable := range store.IterVariables() {
-			delete(named, variable.Path())
-		}
-		return nil, fmt.Errorf("%s: the model does not have these variables: %.200q", path, strings.Join(slices.Sorted(maps.Keys(named)), ", "))
-	}
-	for variable := range store.IterVariables() {
-		if err := variable.SetValue(named[variable.Path()]); err != nil {
-			return nil, fmt.Errorf("%s: variable %s: %w", path, variable.Path(), err)
-		}
-	}
-	return metadata, nil
+	return metadata, fill(path, store.RootScope(), func(path string) string { return path }, named)
 }
 
 // CheckFinite returns an error that names the first value that is NaN or infinite, "entry 15 is NaN". Diverged training produces such values.

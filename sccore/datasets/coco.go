@@ -56,18 +56,14 @@ var panopticFiles sync.Map
 // parsePanoptic reads the segments in COCO's panoptic format.
 func parsePanoptic(r io.Reader, name string) (panoptic, error) {
 	_, masks, _, err := readPanoptic(r, name, false)
-	if err != nil {
-		return nil, err
-	}
 	segments := panoptic{}
 	for _, m := range masks {
-		categories := map[uint32]uint32{}
+		segments[m.FileName] = map[uint32]uint32{}
 		for _, s := range m.Segments {
-			categories[s.ID] = uint32(s.Category)
+			segments[m.FileName][s.ID] = uint32(s.Category)
 		}
-		segments[m.FileName] = categories
 	}
-	return segments, nil
+	return segments, err
 }
 
 // panopticMask is an annotated image of a panoptic file.

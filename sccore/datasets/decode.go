@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"image"
@@ -208,63 +209,57 @@ func decodeIDs(file []byte) (ids, error) {
 	if err != nil {
 		return ids{}, err
 	}
-	bounds := picture.Bounds()
-	out := ids{bounds.Dy(), bounds.Dx(), make([]uint32, 0, bounds.Dx()*bounds.Dy())}
 	const depthAt, coloursAt, alpha = 24, 25, 4 // Positions in the header, and the bit of the colour type that says that there is alpha.
 	depth, grey := file[depthAt], file[coloursAt]&^alpha == 0
 	spread := uint32(1) // The decoder spreads fewer than 8 bits over all 256 greys.
 	if grey && depth < 8 {
 		spread = 255 / (1<<depth - 1)
 	}
-	var pixels []uint8
-	var stride, size int // Bytes of a row and of a pixel, which begins with its number, the high byte first.
+	id := func(pixel []uint8) uint32 {
+		if depth == 16 { // The high byte first.
+			return uint32(pixel[0])<<8 | uint32(pixel[1])
+		}
+		return uint32(pixel[0]) / spread
+	}
 	switch p := picture.(type) {
 	case *image.Paletted:
-		pixels, stride, size, grey = p.Pix, p.Stride, 1, true
+		return idsOf(p.Rect, p.Pix, p.Stride, 1, id), nil
 	case *image.Gray:
-		pixels, stride, size = p.Pix, p.Stride, 1
+		return idsOf(p.Rect, p.Pix, p.Stride, 1, id), nil
 	case *image.Gray16:
-		pixels, stride, size = p.Pix, p.Stride, 2
+		return idsOf(p.Rect, p.Pix, p.Stride, 2, id), nil
 	case *image.NRGBA: // Grey with alpha, or with a transparent grey, which is a number like the others.
-		pixels, stride, size = p.Pix, p.Stride, 4
+		if grey {
+			return idsOf(p.Rect, p.Pix, p.Stride, 4, id), nil
+		}
 	case *image.NRGBA64:
-		pixels, stride, size = p.Pix, p.Stride, 8
-	}
-	if pixels == nil || !grey {
-		return ids{}, errors.New("is a colour PNG, want class ids in grey or with a palette")
-	}
-	for y := range out.height {
-		row := pixels[y*stride:]
-		for x := range out.width {
-			id := uint32(row[x*size]) / spread
-			if depth == 16 {
-				id = id<<8 | uint32(row[x*size+1])
-			}
-			out.of = append(out.of, id)
+		if grey {
+			return idsOf(p.Rect, p.Pix, p.Stride, 8, id), nil
 		}
 	}
-	return out, nil
+	return ids{}, errors.New("is a colour PNG, want class ids in grey or with a palette")
 }
 
 // decodeSegments reads a panoptic mask: an RGB PNG whose pixels are segment ids, red + 256·green + 65536·blue.
 func decodeSegments(file []byte) (ids, error) {
 	picture, err := storedMask(file)
-	if err != nil {
-		return ids{}, err
+	if p, ok := picture.(*image.RGBA); ok {
+		return idsOf(p.Rect, p.Pix, p.Stride, 4, func(pixel []uint8) uint32 {
+			return uint32(pixel[0]) | uint32(pixel[1])<<8 | uint32(pixel[2])<<16
+		}), nil
 	}
-	p, ok := picture.(*image.RGBA)
-	if !ok {
-		return ids{}, errors.New("is not an RGB PNG of segment ids")
-	}
-	bounds := p.Bounds()
+	return ids{}, cmp.Or(err, errors.New("is not an RGB PNG of segment ids"))
+}
+
+// idsOf reads the number of each pixel, which takes so many bytes.
+func idsOf(bounds image.Rectangle, pixels []uint8, stride, bytes int, id func(pixel []uint8) uint32) ids {
 	out := ids{bounds.Dy(), bounds.Dx(), make([]uint32, 0, bounds.Dx()*bounds.Dy())}
 	for y := range out.height {
 		for x := range out.width {
-			var c color.RGBA = p.RGBAAt(x, y)
-			out.of = append(out.of, uint32(c.R)|uint32(c.G)<<8|uint32(c.B)<<16)
+			out.of = append(out.of, id(pixels[y*stride+x*bytes:]))
 		}
 	}
-	return out, nil
+	return out
 }
 
 // storedMask decodes a PNG. It refuses lossy formats, which change ids.

@@ -105,48 +105,49 @@ func openDAVISVideo(root, name string, digest fileDigest) (v Video, release stri
 			return v, "", fmt.Errorf("%s has no frame %s", mask(stem), frame(stem))
 		}
 	}
-	first, err := loadPath(frame(frames[0]), headerOf)
-	if err != nil {
-		return v, "", err
+	headers := make([]image.Config, 2) // Of the first frame and its mask.
+	for i, file := range []string{frame(frames[0]), mask(frames[0])} {
+		if headers[i], err = loadPath(file, func(content []byte) (image.Config, error) {
+			header, _, err := image.DecodeConfig(bytes.NewReader(content))
+			return header, err
+		}); err != nil {
+			return v, "", err
+		}
 	}
-	annotated, err := loadPath(mask(frames[0]), headerOf)
-	if release = "2016"; err != nil {
-		return v, "", err
-	} else if _, hasPalette := annotated.ColorModel.(color.Palette); hasPalette {
+	release = "2016"
+	if _, hasPalette := headers[1].ColorModel.(color.Palette); hasPalette {
 		release = "2017"
 	}
-	v = Video{Name: name, Frames: len(frames), Size: Size{first.Height, first.Width}}
-	read := func(path string, decode func(content []byte) ([]uint8, Size, error)) ([]uint8, error) {
-		return loadPath(path, func(content []byte) ([]uint8, error) {
-			pixels, size, err := decode(content)
-			if err == nil && size != v.Size {
-				err = fmt.Errorf("has %d×%d pixels, the first frame %d×%d", size.Width, size.Height, v.Width, v.Height)
-			}
+	v = Video{Name: name, Frames: len(frames), Size: Size{headers[0].Height, headers[0].Width}}
+	fits := func(path string, size Size) error {
+		if size == v.Size {
+			return nil
+		}
+		return fmt.Errorf("%s: has %d×%d pixels, the first frame %d×%d", path, size.Width, size.Height, v.Width, v.Height)
+	}
+	v.frame = func(i int) ([]uint8, error) {
+		picture, err := readStored(frame(frames[i]))
+		if err != nil {
+			return nil, err
+		}
+		return picture.Pixels, fits(picture.Name, Size{picture.Height, picture.Width})
+	}
+	v.mask = func(i int) ([]uint8, error) {
+		size := Size{}
+		pixels, err := loadPath(mask(frames[i]), func(content []byte) (pixels []uint8, err error) {
+			pixels, size, err = decodeMask(content)
 			return pixels, err
 		})
+		if err == nil {
+			err = fits(mask(frames[i]), size)
+		}
+		return pixels, err
 	}
-	v.frame = func(i int) ([]uint8, error) { return read(frame(frames[i]), decodeFrame) }
-	v.mask = func(i int) ([]uint8, error) { return read(mask(frames[i]), decodeMask) }
 	return v, release, nil
-}
-
-func headerOf(file []byte) (image.Config, error) {
-	header, _, err := image.DecodeConfig(bytes.NewReader(file))
-	return header, err
 }
 
 // davisOfficial holds the number of videos of each release.
 var davisOfficial = map[string]map[Split]int{"2017": {Train: 60, Test: 30}, "2016": {Train: 30, Test: 20}}
-
-// decodeFrame reads an image at its own size, [height, width, 3].
-func decodeFrame(content []byte) ([]uint8, Size, error) {
-	picture, err := stored(content)
-	if err != nil {
-		return nil, Size{}, err
-	}
-	size := picture.Bounds().Size()
-	return rgb(opaque(picture, picture.Bounds())), Size{size.Y, size.X}, nil
-}
 
 // decodeMask reads a mask with a palette or in grey, [height, width]: objects from 1, and 0 for background and void.
 func decodeMask(content []byte) ([]uint8, Size, error) {

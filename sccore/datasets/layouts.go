@@ -8,7 +8,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -47,8 +46,9 @@ type layout struct {
 	Lists     map[Split][]string
 	Unlisted  bool       // Of the lists of the images' names the first one that is there counts. All files count without lists, or if this is true and none is there.
 	Masks     []maskKind // Of a mask the first one that is there counts if OneOf does not choose.
-	IDs       []numbers  `yaml:"ids"` // In masks: of each class, or in one list, of which each is a class.
-	Void      numbers    // In masks: what is ignored.
+	IDs       [][]uint32 `yaml:"ids"` // In masks: of each class, or in one list, of which each is a class; without them classes follow each other from First.
+	First     uint32
+	Void      []uint32 // In masks: what is ignored.
 	Classes   []string
 	Colours   []uint32 // Of the classes, 0xRRGGBB.
 }
@@ -56,34 +56,10 @@ type layout struct {
 // maskKind is a kind of masks.
 type maskKind struct {
 	Path     string
-	IDs      []numbers `yaml:"ids"` // In place of the dataset's.
-	Void     numbers   // In place of the dataset's.
-	Less     uint32    // An id is less by so much than the dataset's.
-	Segments bool      // COCO's panoptic format: ids of segments, whose categories are in a file of annotations.
-}
-
-// numbers are written as "7-8 11".
-type numbers []uint32
-
-// UnmarshalYAML reads such a text.
-func (n *numbers) UnmarshalYAML(unmarshal func(any) error) error {
-	var text string
-	err := unmarshal(&text)
-	for field := range strings.FieldsSeq(text) {
-		first, last, isRange := strings.Cut(field, "-")
-		if !isRange {
-			last = first
-		}
-		from, fromErr := strconv.ParseUint(first, 10, 8)
-		to, toErr := strconv.ParseUint(last, 10, 8)
-		if fromErr != nil || toErr != nil {
-			return fmt.Errorf("%q is no range of ids", field)
-		}
-		for id := from; id <= to; id++ {
-			*n = append(*n, uint32(id))
-		}
-	}
-	return err
+	IDs      [][]uint32 `yaml:"ids"` // In place of the dataset's.
+	Void     []uint32   // In place of the dataset's.
+	Less     uint32     // An id is less by so much than the dataset's.
+	Segments bool       // COCO's panoptic format: ids of segments, whose categories are in a file of annotations.
 }
 
 // classOf maps an id in a mask to a class.
@@ -103,6 +79,9 @@ func (s *layout) classOf(kind maskKind) classOf {
 	}
 	for _, id := range void {
 		set(id+kind.Less, Ignore)
+	}
+	if groups == nil {
+		groups = [][]uint32{lo.RangeFrom(s.First, len(s.Classes))}
 	}
 	for i, group := range groups {
 		for k, id := range group {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"math"
 	"regexp"
+
+	"github.com/dsnet/try"
 )
 
 // maxPickle and maxOpcodes bound the objects of a PyTorch file, which do not contain the weights themselves. The objects of a whole training
@@ -47,7 +49,7 @@ const (
 // running are names by which a pickle runs commands. Nothing here would run them, but a file that holds one is no file of weights.
 var running = regexp.MustCompile(`^(os|nt|posix|sys|subprocess|socket|shutil|pty|runpy|webbrowser)\.|^(builtins|__builtin__)\.(eval|exec|compile|open|__import__)$`)
 
-// unpickler interprets the opcodes of protocols 2 to 4. Its methods panic with a failure.
+// unpickler interprets the opcodes of protocols 2 to 4. Its methods end it by fail.
 type unpickler struct {
 	r       *bufio.Reader
 	left    int
@@ -57,21 +59,12 @@ type unpickler struct {
 	storage func(id any) (any, error) // Returns the object of a persistent id.
 }
 
-type failure struct{ error }
-
-func fail(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
+// fail ends [unpickle] with an error.
+func fail(format string, args ...any) { try.E(fmt.Errorf(format, args...)) }
 
 // unpickle reads one object from r and nothing beyond it. It creates only numbers, strings, lists, dictionaries and descriptions of tensors.
 func unpickle(r *bufio.Reader, storage func(id any) (any, error)) (object any, err error) {
-	defer func() {
-		switch reason := recover().(type) {
-		case nil:
-		case failure:
-			err = reason.error
-		default:
-			panic(reason)
-		}
-	}()
+	defer try.Handle(&err)
 	u := &unpickler{r: r, left: maxPickle, surplus: maxSurplus, memo: map[uint32]any{}, storage: storage}
 	for range maxOpcodes {
 		op := u.bytes(1)[0]
@@ -83,9 +76,16 @@ func unpickle(r *bufio.Reader, storage func(id any) (any, error)) (object any, e
 	return nil, fmt.Errorf("pickle has more than %d opcodes, too many for a file of weights", maxOpcodes)
 }
 
+// operands are the sizes in bytes of the number behind an opcode, which is the operand or its length.
+var operands = map[byte]int{
+	0x80: 1, 0x95: 8, 'K': 1, 'M': 2, 'J': 4, 0x8a: 1, 0x8b: 4, 'X': 4, 'T': 4, 'B': 4, 0x8c: 1, 'U': 1, 'C': 1, 0x8d: 8, 0x8e: 8, 0x96: 8, 'q': 1, 'r': 4, 'h': 1, 'j': 4,
+}
+
 // do interprets one opcode, by its letter in the pickletools documentation.
 func (u *unpickler) do(op byte) {
+	n := u.number(operands[op])
 	switch op {
+	case 0x80, 0x95: // PROTO and FRAME are not needed.
 	case '(':
 		u.push(mark{})
 	case 'N':
@@ -102,38 +102,26 @@ func (u *unpickler) do(op byte) {
 		u.pop(1)
 	case '1':
 		u.group()
-	case 0x80: // PROTO and FRAME are not needed.
-		u.bytes(1)
-	case 0x95:
-		u.bytes(8)
-	case 'K':
-		u.push(u.number(1))
-	case 'M':
-		u.push(u.number(2))
+	case 'K', 'M':
+		u.push(n)
 	case 'J':
-		u.push(int(int32(u.number(4))))
-	case 0x8a:
-		u.push(u.long(u.number(1)))
-	case 0x8b:
-		u.push(u.long(u.number(4)))
+		u.push(int(int32(n)))
+	case 0x8a, 0x8b:
+		u.push(u.long(n))
 	case 'G':
 		u.push(math.Float64frombits(binary.BigEndian.Uint64(u.bytes(8))))
-	case 'X', 'T', 'B':
-		u.push(string(u.bytes(u.number(4))))
-	case 0x8c, 'U', 'C':
-		u.push(string(u.bytes(u.number(1))))
-	case 0x8d, 0x8e, 0x96:
-		u.push(string(u.bytes(u.number(8))))
+	case 'X', 'T', 'B', 0x8c, 'U', 'C', 0x8d, 0x8e, 0x96:
+		u.push(string(u.bytes(n)))
 	case 0x94: // MEMOIZE
 		u.remember(len(u.memo))
-	case 'q':
-		u.remember(u.number(1))
-	case 'r':
-		u.remember(u.number(4))
-	case 'h':
-		u.recall(u.number(1))
-	case 'j':
-		u.recall(u.number(4))
+	case 'q', 'r':
+		u.remember(n)
+	case 'h', 'j':
+		value, ok := u.memo[uint32(n)]
+		if !ok {
+			fail("pickle is damaged: it refers to an object that does not exist")
+		}
+		u.push(value)
 	case 't', 0x91: // A tuple or a frozen set.
 		u.push(u.group())
 	case 0x85, 0x86, 0x87:
@@ -184,9 +172,7 @@ func (u *unpickler) bytes(n int) []byte {
 	if err == nil && len(b) < n {
 		err = errors.New("pickle is truncated")
 	}
-	if err != nil {
-		fail("%w", err)
-	}
+	try.E(err)
 	return b
 }
 
@@ -245,14 +231,6 @@ func (u *unpickler) group() []any {
 func (u *unpickler) remember(i int) {
 	value := u.pop(1)[0]
 	u.memo[uint32(i)] = value
-	u.push(value)
-}
-
-func (u *unpickler) recall(i int) {
-	value, ok := u.memo[uint32(i)]
-	if !ok {
-		fail("pickle is damaged: it refers to an object that does not exist")
-	}
 	u.push(value)
 }
 

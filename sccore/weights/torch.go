@@ -18,6 +18,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/dtypes/bfloat16"
 	"github.com/gomlx/compute/dtypes/float16"
+	"github.com/samber/lo"
 )
 
 // storageTypes maps PyTorch's names of flat arrays to dtypes.
@@ -151,23 +152,18 @@ func decodeFloats(dtype dtypes.DType, raw []byte, offset int, shape, strides []i
 	if strides == nil {
 		shape, strides = []int{len(raw) / dtype.Size()}, []int{1}
 	}
-	size := 1
-	for _, dim := range shape {
-		size *= dim
-	}
-	out, index := make([]float32, 0, size), make([]int, len(shape))
-	for at := offset; len(out) < size; {
-		out = append(out, entry(at))
-		for axis := len(index) - 1; axis >= 0; axis-- {
-			index[axis]++
-			at += strides[axis]
-			if index[axis] < shape[axis] {
-				break
-			}
-			at -= index[axis] * strides[axis]
-			index[axis] = 0
+	out := make([]float32, 0, lo.Product(shape))
+	var read func(axis, at int)
+	read = func(axis, at int) {
+		if axis == len(shape) {
+			out = append(out, entry(at))
+			return
+		}
+		for i := range shape[axis] {
+			read(axis+1, at+i*strides[axis])
 		}
 	}
+	read(0, offset)
 	return out, nil
 }
 

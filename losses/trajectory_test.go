@@ -99,7 +99,8 @@ func (r recipe) update(scope *model.Scope, loss, frozen *graph.Node) {
 	rate, decay := graph.Const(g, r.Rate), graph.Const(g, r.Decay)
 	adamw := optim.DefaultAdamW()
 	adamw.Update(scope.At("optimizer"), rest, gradients[:len(rest)], rate, decay)
-	adamw.UpdateUnless(frozen, scope.At("optimizer_last"), last, gradients[len(rest):], rate, decay)
+	adamw.Frozen = frozen
+	adamw.Update(scope.At("optimizer_last"), last, gradients[len(rest):], rate, decay)
 	train.UpdateEMA(scope.At("student"), scope.At("teacher"), graph.Const(g, r.TeacherMomentum))
 }
 

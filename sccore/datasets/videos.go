@@ -125,14 +125,14 @@ func openDAVISVideo(root, name string, digest fileDigest) (v Video, release stri
 		}
 		return fmt.Errorf("%s: has %d×%d pixels, the first frame %d×%d", path, size.Width, size.Height, v.Width, v.Height)
 	}
-	v.frame = func(i int) ([]uint8, error) {
+	v.Frame = func(i int) ([]uint8, error) {
 		picture, err := readStored(frame(frames[i]))
 		if err != nil {
 			return nil, err
 		}
 		return picture.Pixels, fits(picture.Name, Size{picture.Height, picture.Width})
 	}
-	v.mask = func(i int) ([]uint8, error) {
+	v.Mask = func(i int) ([]uint8, error) {
 		size := Size{}
 		pixels, err := loadPath(mask(frames[i]), func(content []byte) (pixels []uint8, err error) {
 			pixels, size, err = decodeMask(content)
@@ -188,20 +188,10 @@ type Video struct {
 	Frames int
 	Size   // Size of every frame and mask.
 
-	frame, mask func(i int) ([]uint8, error)
+	// Frame returns frame i, [Height, Width, 3] from 0 to 255, and Mask its annotation, [Height, Width]: 0 for the background, and 1, 2, … for the objects. They
+	// panic unless 0 ≤ i < Frames. The error names the file.
+	Frame, Mask func(i int) ([]uint8, error)
 }
-
-// NewVideo makes a video from functions that read its frames and masks, as [Video.Frame] and [Video.Mask] do.
-func NewVideo(name string, frames int, size Size, frame, mask func(i int) ([]uint8, error)) Video {
-	return Video{name, frames, size, frame, mask}
-}
-
-// Frame returns frame i, [Height, Width, 3] from 0 to 255. It panics unless 0 ≤ i < Frames. The error names the file.
-func (v Video) Frame(i int) ([]uint8, error) { return v.frame(i) }
-
-// Mask returns the annotation of frame i, [Height, Width]: 0 for the background, and 1, 2, … for the objects. It panics unless
-// 0 ≤ i < Frames. The error names the file.
-func (v Video) Mask(i int) ([]uint8, error) { return v.mask(i) }
 
 // Objects returns the number of objects to track: the highest number in the first mask, as the DAVIS code counts them. A first mask
 // without objects is an error.

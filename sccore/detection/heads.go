@@ -67,7 +67,7 @@ const (
 // boxes only, [boxes], because the others are padding. If valid is nil, it normalises by the running statistics.
 func batchNorm(scope *model.Scope, x, valid *Node) *Node {
 	if valid == nil {
-		return layers.BatchNormAlong(scope, x, 2, layers.Norm{}, true)
+		return layers.BatchNorm(scope, x, 2, layers.Norm{}, true)
 	}
 	channels := x.Shape().Dim(3)
 	weight, bias := variable(scope, x, "weight", Ones, channels), variable(scope, x, "bias", Zeros, channels)

@@ -45,8 +45,10 @@ func newTracker(t *testing.T, b compute.Backend, p evaluation.LabelPropagation, 
 
 // still is a video of equal frames with one mask.
 func still(name string, frames int, size datasets.Size, frame, mask []uint8) datasets.Video {
-	return datasets.NewVideo(name, frames, size,
-		func(int) ([]uint8, error) { return frame, nil }, func(int) ([]uint8, error) { return mask, nil })
+	return datasets.Video{
+		Name: name, Frames: frames, Size: size,
+		Frame: func(int) ([]uint8, error) { return frame, nil }, Mask: func(int) ([]uint8, error) { return mask, nil },
+	}
 }
 
 // TestTrackFollowsDINO compares with DINO's label propagation in PyTorch; testdata/propagation.py writes the file.
@@ -71,8 +73,10 @@ func TestTrackFollowsDINO(t *testing.T) {
 		for _, v := range golden.Videos {
 			frames := testvalues.Unpacked(t, v.Frames, v.Height*3*v.Width)
 			first, want := testvalues.Unpacked(t, v.First, v.Height*v.Width)[0], testvalues.Unpacked(t, v.Found, v.Height*v.Width)
-			found, err := tracker.Track(context.Background(), datasets.NewVideo("recorded", len(frames), datasets.Size{Height: v.Height, Width: v.Width},
-				func(i int) ([]uint8, error) { return frames[i], nil }, func(int) ([]uint8, error) { return first, nil }))
+			found, err := tracker.Track(context.Background(), datasets.Video{
+				Name: "recorded", Frames: len(frames), Size: datasets.Size{Height: v.Height, Width: v.Width},
+				Frame: func(i int) ([]uint8, error) { return frames[i], nil }, Mask: func(int) ([]uint8, error) { return first, nil },
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -186,8 +190,10 @@ func TestTrackBadInput(t *testing.T) {
 		t.Errorf("a first mask without an object: %v", err)
 	}
 	mask[0] = 1
-	broken := datasets.NewVideo("torn", 3, size, func(int) ([]uint8, error) { return nil, errors.New("00001.jpg: is empty") },
-		func(int) ([]uint8, error) { return mask, nil })
+	broken := datasets.Video{
+		Name: "torn", Frames: 3, Size: size,
+		Frame: func(int) ([]uint8, error) { return nil, errors.New("00001.jpg: is empty") }, Mask: func(int) ([]uint8, error) { return mask, nil },
+	}
 	if _, err := tracker.Track(context.Background(), broken); err == nil || !strings.Contains(err.Error(), "torn: 00001.jpg") {
 		t.Errorf("a broken frame: %v", err)
 	}

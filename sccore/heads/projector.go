@@ -82,7 +82,7 @@ func DefaultDINOHead() DINOHead {
 }
 
 // DINOLastLayer is the name, below a head's scope, of the layer that DINO leaves as it is for the first epoch: its variables take part in no update
-// then. AdamW.UpdateUnless of package optim does that.
+// then. AdamW.Frozen of package optim does that.
 const DINOLastLayer = "last_layer"
 
 // Logits maps tokens, [.., D], to [.., OutDim]. Variables live under scope with the names of the official heads, with "/" for ".": mlp/0, mlp/2 and

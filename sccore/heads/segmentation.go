@@ -190,7 +190,7 @@ func (p Pyramid) Levels(scope *model.Scope, blocks []*Node, rows, columns int, t
 		return levels
 	}
 	x := layers.TransposedConvolution(fpn1.At("0"), levels[0], dim)
-	x = activation.Gelu(layers.BatchNormAlong(fpn1.At("1"), x, 2, layers.Norm{Train: train}, true))
+	x = activation.Gelu(layers.BatchNorm(fpn1.At("1"), x, 2, layers.Norm{Train: train}, true))
 	levels[0] = layers.TransposedConvolution(fpn1.At("3"), x, dim)
 	levels[1] = layers.TransposedConvolution(fpn2.At("0"), levels[1], dim)
 	levels[3] = layers.MaxPool2(levels[3])
@@ -213,7 +213,7 @@ type Decoder struct {
 // module is a convolution, batch normalisation and ReLU: mmcv's ConvModule, in conv and bn under scope.
 func (d Decoder) module(scope *model.Scope, x *Node, size, out int) *Node {
 	x = layers.Convolution(scope.At("conv"), x, size, out, 1)
-	return layers.ReLU(layers.BatchNormAlong(scope.At("bn"), x, 2, layers.Norm{Train: d.Train}, true))
+	return layers.ReLU(layers.BatchNorm(scope.At("bn"), x, 2, layers.Norm{Train: d.Train}, true))
 }
 
 // logits drops channels and classifies pixels, in conv_seg under scope. Its weight starts as small as in mmsegmentation.

@@ -18,7 +18,7 @@ func ExampleConvolution() {
 	store := model.NewStore()
 	exec := model.MustNewExec(b, store, func(scope *model.Scope, x *graph.Node) *graph.Node {
 		x = layers.Convolution(scope.At("conv1"), x, 3, 8, 2)
-		return layers.BatchNormAlong(scope.At("bn1"), x, 2, layers.Norm{Train: true}, true)
+		return layers.BatchNorm(scope.At("bn1"), x, 2, layers.Norm{Train: true}, true)
 	})
 	images := make([][][][]float32, 6) // [height, width, batch, channels]
 	for y := range images {

@@ -25,19 +25,14 @@ type Norm struct {
 	Groups int
 }
 
-// BatchNorm normalises each channel of x, [batch, channels] or [batch, height, width, channels], to mean 0 and variance 1. If affine is true, it then
-// multiplies by weight and adds bias, both trainable. Constants, names, initial values and running statistics are as in torch.nn.BatchNorm2d: ε = 1e-5,
+// BatchNorm normalises each channel of x, whose batch is on the given axis and whose channels are on the last one, to mean 0 and variance 1. If affine is true, it
+// then multiplies by weight and adds bias, both trainable. Constants, names, initial values and running statistics are as in torch.nn.BatchNorm2d: ε = 1e-5,
 // momentum 0.1, and the unbiased variance in running_var. With groups, the running statistics are updated by the mean over the groups. In training, BatchNorm
 // panics if the batch is not a multiple of the groups or if a group has only one value per channel.
-func BatchNorm(scope *model.Scope, x *Node, norm Norm, affine bool) *Node {
+func BatchNorm(scope *model.Scope, x *Node, batchAxis int, norm Norm, affine bool) *Node {
 	if x.Rank() != 2 && x.Rank() != 4 {
 		exceptions.Panicf("batch normalisation of rank %d, want 2 or 4", x.Rank())
 	}
-	return BatchNormAlong(scope, x, 0, norm, affine)
-}
-
-// BatchNormAlong is [BatchNorm] with the batch on the given axis and the channels on the last one.
-func BatchNormAlong(scope *model.Scope, x *Node, batchAxis int, norm Norm, affine bool) *Node {
 	g, dims := x.Graph(), x.Shape().Dimensions
 	channels := dims[len(dims)-1]
 	perChannel := shapes.Make(x.DType(), channels)

@@ -21,14 +21,14 @@ func TestGroupsAreCallsOfTheirOwn(t *testing.T) {
 				return float64s(exec.MustCall(x)[0]), store
 			}
 			grouped, together := run(func(scope *model.Scope, x *Node) *Node {
-				return BatchNorm(scope, x, Norm{Train: true, Groups: 2}, true)
+				return BatchNorm(scope, x, 0, Norm{Train: true, Groups: 2}, true)
 			})
 			apart, separate := run(func(scope *model.Scope, x *Node) *Node {
 				first, second := Slice(x, AxisRange(0, 3)), Slice(x, AxisRange(3, 6))
 				train := Norm{Train: true}
 				return Concatenate([]*Node{
-					BatchNorm(scope.At("first"), first, train, true),
-					BatchNorm(scope.At("second"), second, train, true),
+					BatchNorm(scope.At("first"), first, 0, train, true),
+					BatchNorm(scope.At("second"), second, 0, train, true),
 				}, 0)
 			})
 			checkClose(t, "normalised", grouped, apart)
@@ -55,7 +55,7 @@ func TestBatchNormRefusesWhatItCannotDo(t *testing.T) {
 			"neither rank 2 nor 4": {[]int{4, 2, 2}, Norm{}},
 		} {
 			exec := model.MustNewExec(b, model.NewStore(), func(scope *model.Scope, x *Node) *Node {
-				return BatchNorm(scope, x, c.norm, true)
+				return BatchNorm(scope, x, 0, c.norm, true)
 			})
 			if _, err := exec.Call(sines[float32](1, c.dims...)); err == nil {
 				t.Errorf("%s: no error", name)

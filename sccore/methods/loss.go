@@ -183,7 +183,7 @@ func unshuffled(rows, shuffle *Node) *Node {
 // hidden is a linear layer, BatchNorm and ReLU.
 func hidden(scope *model.Scope, x *Node, dim int, norm layers.Norm) *Node {
 	x = layers.Dense(scope.In("linear"), x, dim, false) // BatchNorm adds the bias.
-	return layers.ReLU(layers.BatchNorm(scope.In("bn"), x, norm, true))
+	return layers.ReLU(layers.BatchNorm(scope.In("bn"), x, 0, norm, true))
 }
 
 // projector maps features, [N, D], to the space where the method compares views, [N, s.ProjectorDim].
@@ -198,7 +198,7 @@ func (c Config) projector(scope *model.Scope, x *Node, norm layers.Norm) *Node {
 	}
 	x = layers.Dense(scope.In("out"), x, c.ProjectorDim, false)
 	if c.Method == SimSiam { // Two layers are its authors' choice for CIFAR-10, with BN on the output too, without affine parameters.
-		x = layers.BatchNorm(scope.In("out_bn"), x, norm, false)
+		x = layers.BatchNorm(scope.In("out_bn"), x, 0, norm, false)
 	}
 	return x
 }

@@ -26,6 +26,9 @@ import (
 type AdamW struct {
 	Beta1, Beta2 float64 // In [0, 1).
 	Epsilon      float64 // Above 0.
+	// Frozen is a scalar of bool or nil. Steps in which it is true leave the variables, their moments and the step count as they are, as PyTorch does for parameters
+	// without a gradient. DINO freezes its head's last layer so, in the first epoch.
+	Frozen *Node
 }
 
 // DefaultAdamW returns PyTorch's defaults, 0.9, 0.999 and 1e-8. The paper gives none.
@@ -34,17 +37,11 @@ func DefaultAdamW() AdamW { return AdamW{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8
 // Update sets the next value of each variable from its gradient. learningRate and weightDecay are float32 scalars ≥ 0. Update panics if a
 // gradient and its variable have different shapes.
 func (o AdamW) Update(scope *model.Scope, variables []*model.Variable, gradients []*Node, learningRate, weightDecay *Node) {
-	o.UpdateUnless(nil, scope, variables, gradients, learningRate, weightDecay)
-}
-
-// UpdateUnless is [AdamW.Update] in steps where frozen, a scalar of bool or nil, is false. In the others it leaves the variables, their moments and the step
-// count as they are, as PyTorch does for parameters without a gradient. DINO freezes its head's last layer so, in the first epoch.
-func (o AdamW) UpdateUnless(frozen *Node, scope *model.Scope, variables []*model.Variable, gradients []*Node, learningRate, weightDecay *Node) {
 	choose := func(old, next *Node) *Node {
-		if frozen == nil {
+		if o.Frozen == nil {
 			return next
 		}
-		return Where(frozen, old, next)
+		return Where(o.Frozen, old, next)
 	}
 	counter := scope.Store().VariableWithShape(model.JoinPath(scope.Scope(), "step"), shapes.Make(dtypes.Int64), Zeros).SetTrainable(false)
 	before := counter.NodeValue(learningRate)

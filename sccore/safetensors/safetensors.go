@@ -131,15 +131,10 @@ func write(path string, named map[string]payload, metadata map[string]string) er
 func Read(path string) (named map[string]*tensors.Tensor, metadata map[string]string, err error) {
 	named = map[string]*tensors.Tensor{}
 	metadata, err = inspect(path, func(name string, t Tensor) (err error) {
-		if named[name], err = t.Read(); err != nil {
-			err = fmt.Errorf("tensor %.80q: %w", name, err)
-		}
+		named[name], err = t.Read()
 		return err
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	return named, metadata, nil
+	return named, metadata, err
 }
 
 // ReadMetadata returns the metadata of the file at path, whose checksum it compares.
@@ -157,7 +152,9 @@ func inspect(path string, each func(name string, t Tensor) error) (map[string]st
 	entries, metadata, err := Open(f, size)
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		if err == nil {
-			err = each(name, entries[name])
+			if err = each(name, entries[name]); err != nil {
+				err = fmt.Errorf("tensor %.80q: %w", name, err)
+			}
 		}
 	}
 	if err != nil {

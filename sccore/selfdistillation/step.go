@@ -251,11 +251,11 @@ func (s step) update(scope *model.Scope, variables []*model.Variable, gradients 
 		if group.factor != 1 {
 			rate = MulScalar(rate, group.factor)
 		}
-		var frozen *Node
+		adamw := optim.DefaultAdamW()
 		if i == 2 {
-			frozen = in.frozen
+			adamw.Frozen = in.frozen
 		}
-		optim.DefaultAdamW().UpdateUnless(frozen, state, group.variables, group.gradients, rate, in.decay)
+		adamw.Update(state, group.variables, group.gradients, rate, in.decay)
 	}
 	train.UpdateEMA(scope.At(onlineScope), scope.At(targetScope), in.momentum)
 	return []train.Report[StepMetrics]{train.Mean("norm of the gradient", norm, func(m *StepMetrics) *float64 { return &m.GradientNorm })}

@@ -229,7 +229,9 @@ func Videos(n, frames, size int, seed uint64) *datasets.Videos {
 			moving.at(t).eachPixel(size, several.extent, func(p, instance int, _ region) { mask[p] = uint8(instance) })
 			return mask, nil
 		}
-		set.All = append(set.All, datasets.NewVideo(fmt.Sprintf("video%d", i), frames, datasets.Size{Height: size, Width: size}, frame, mask))
+		set.All = append(set.All, datasets.Video{
+			Name: fmt.Sprintf("video%d", i), Frames: frames, Size: datasets.Size{Height: size, Width: size}, Frame: frame, Mask: mask,
+		})
 	}
 	return set
 }

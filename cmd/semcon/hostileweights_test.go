@@ -85,7 +85,7 @@ func TestHostileWeightsAreOneLineOfEveryVerb(t *testing.T) {
 		{"code", "a.pth", torch("\x80\x02cos\nsystem\nX\x09\x00\x00\x00touch ran\x85R.", zip.Store), `"os.system"`},
 		{"code by an instance", "a.pth", torch("(X\x09\x00\x00\x00touch ranios\nsystem\n.", zip.Store), "opcode 0x69"},
 		{"long header", "a.safetensors", append([]byte{0, 0, 0, 1, 0, 0, 0, 0}, "{}"...), "ends too early: it has 10 bytes, and its header alone 16777216"},
-		{"doubled key", "a.safetensors", safetensors(fmt.Sprintf("{"+entry+","+entry+"}", "F32", "[1,1,64]", "F32", "[1,1,64]"), 256), "twice"},
+		{"doubled key", "a.safetensors", safetensors(fmt.Sprintf("{"+entry+","+entry+"}", "F32", "[1,1,64]", "F32", "[1,1,64]"), 256), "duplicate object member name"},
 		{"impossible shape", "a.safetensors", safetensors(fmt.Sprintf("{"+entry+"}", "F32", "[1,-1,64]"), 256), "[1 -1 64]|no vision transformer"},
 		{"unknown type", "a.safetensors", safetensors(fmt.Sprintf("{"+entry+"}", "F4", "[1,1,64]"), 256), `unknown type "F4"|no vision transformer`},
 		{"Git LFS pointer", "a.safetensors", []byte("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 88283115\n"), "is a Git LFS pointer"},

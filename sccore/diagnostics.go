@@ -69,11 +69,9 @@ func (d Diagnostics) Shares(lambdas losses.Lambdas) (shares losses.Lambdas) {
 // DiagnosticsEvaluator measures diagnostics every so many steps: "gauges/length_LOSS" and "gauges/share_LOSS" of each loss that is on, and
 // "gauges/precision_top1" to "gauges/precision_top10", in percent. It leaves the training as it is, and takes as long as half a step.
 func (t *Trainer) DiagnosticsEvaluator(every int) train.Evaluator {
-	return train.Evaluator{Name: "gauges", Every: every, Evaluate: func(ctx context.Context) (map[string]float64, error) {
-		d, err := t.Diagnostics(ctx)
-		if err != nil {
-			return nil, err
-		}
+	return train.Evaluator{Name: "gauges", Every: every, Evaluate: func(ctx context.Context) (_ map[string]float64, err error) {
+		defer try.Handle(&err)
+		d := try.E1(t.Diagnostics(ctx))
 		values, shares := map[string]float64{}, d.Shares(t.Lambdas())
 		for _, loss := range Losses {
 			if loss.Lambda(t.config.Lambdas) > 0 {
@@ -94,12 +92,11 @@ func (t *Trainer) Diagnostics(ctx context.Context) (Diagnostics, error) {
 
 // diagnose measures on one part of the run's batches.
 func (t *Trainer) diagnose(ctx context.Context, part int) (d Diagnostics, err error) {
+	defer try.Handle(&err)
 	s := t.step
 	s.paired = s.labelled && s.hasPatchLoss()
 	if t.diagnostics == nil {
-		if t.diagnostics, err = train.NewProgram(t.backend, t.Store(), s.diagnostics, s.inputs()); err != nil {
-			return d, err
-		}
+		t.diagnostics = try.E1(train.NewProgram(t.backend, t.Store(), s.diagnostics, s.inputs()))
 	}
 	return d, t.look(ctx, s, part, t.diagnostics, func(out []*tensors.Tensor) {
 		for i, length := range tensors.MustCopyFlatData[float32](out[0]) {
@@ -122,15 +119,11 @@ func (t *Trainer) diagnose(ctx context.Context, part int) (d Diagnostics, err er
 }
 
 // look runs a program on one part of the run's batches, as a step takes it, and changes nothing.
-func (t *Trainer) look(ctx context.Context, s step, part int, program *train.Program, read func(outputs []*tensors.Tensor)) error {
+func (t *Trainer) look(ctx context.Context, s step, part int, program *train.Program, read func(outputs []*tensors.Tensor)) (err error) {
+	defer try.Handle(&err)
 	for batch, err := range t.mixture(t.Seed()).Batches(ctx, part) {
-		if err != nil {
-			return err
-		}
-		inputs, err := t.inputs(s, batch, t.Seed(), t.scheduled(min(part/t.parts(), t.config.Steps-1)))
-		if err != nil {
-			return err
-		}
+		try.E(err)
+		inputs := try.E1(t.inputs(s, batch, t.Seed(), t.scheduled(min(part/t.parts(), t.config.Steps-1))))
 		defer train.Free(inputs)
 		return program.Call(inputs, read)
 	}
@@ -203,14 +196,12 @@ type Intermediates struct {
 // Intermediates computes the next batch as both branches see it now, and changes nothing. x is the first scene, or the first image without scenes. The
 // configuration needs losses of patches.
 func (t *Trainer) Intermediates(ctx context.Context) (m Intermediates, err error) {
+	defer try.Handle(&err)
 	s := t.step
 	if s.Lambdas.PatchAlignment == 0 || s.Lambdas.PatchConcentration == 0 {
 		return m, errors.New("intermediates of a run without both losses of patches")
 	}
-	program, err := train.NewProgram(t.backend, t.Store(), s.intermediates, s.inputs())
-	if err != nil {
-		return m, err
-	}
+	program := try.E1(train.NewProgram(t.backend, t.Store(), s.intermediates, s.inputs()))
 	defer program.Finalize()
 	m.ViewSize, m.Grid, m.Dim, m.Outputs = s.Views.GlobalCropSize, s.Views.GlobalCropSize/s.vit.PatchSize, s.vit.Dim, s.PatchHead.OutDim
 	m.Lambdas = t.Lambdas()
@@ -312,20 +303,16 @@ func isFile(path string) bool {
 // Project maps patch tokens, [N, ViT.Dim], to the projected features that S_t compares, [N, PatchHead.OutDim], of length 1. The seed draws the weights of a
 // projector that has none, as they are when a training begins.
 func (b TargetBranch) Project(engine compute.Backend, tokens []float32, seed uint64) (projected []float32, err error) {
+	defer try.Handle(&err)
 	rows := tensors.FromFlatDataAndDimensions(tokens, len(tokens)/b.ViT.Dim, b.ViT.Dim)
 	defer rows.FinalizeAll()
 	trained := b.Store.GetVariable("/"+targetScope+"/"+patchHeadScope+"/layer1/weight") != nil
-	program, err := train.NewProgram(engine, b.Store, func(scope *model.Scope, inputs []*Node) []*Node {
+	program := try.E1(train.NewProgram(engine, b.Store, func(scope *model.Scope, inputs []*Node) []*Node {
 		return []*Node{b.PatchHead.Project(scope.At(targetScope).At(patchHeadScope), inputs[0])}
-	}, []train.Input{{Shape: rows.Shape()}})
-	if err != nil {
-		return nil, err
-	}
+	}, []train.Input{{Shape: rows.Shape()}}))
 	defer program.Finalize()
 	if !trained { // Compiling has created the variables.
-		if err := train.Initialize(b.Store, seed); err != nil {
-			return nil, err
-		}
+		try.E(train.Initialize(b.Store, seed))
 	}
 	err = program.Call([]any{rows}, func(out []*tensors.Tensor) { projected = tensors.MustCopyFlatData[float32](out[0]) })
 	return projected, err

@@ -175,11 +175,11 @@ func (s step) pass(scope *model.Scope, in map[string]*Node) pass {
 		targets := s.imageTargets(target[0])
 		made.report("image entropy", entropy(Reshape(targets, -1, s.ImageHead.OutDim)), func(m *StepMetrics) *float64 { return &m.ImageEntropy })
 		if s.Lambdas.ImageAlignment > 0 {
-			made.losses[imageAlignment] = s.imageAlignment(online, targets)
+			made.losses[imageAlignment] = s.meanOverViews(online, targets, func(view, target int) bool { return view != target })
 		}
 	}
 	if positives > 0 {
-		made.losses[imageConcentration] = s.imageConcentration(online, s.imageTargets(target[1]))
+		made.losses[imageConcentration] = s.meanOverViews(online, s.imageTargets(target[1]), func(int, int) bool { return true })
 	}
 	if s.Lambdas.PatchAlignment > 0 {
 		loss, targetEntropy := s.patchAlignment(online, target[0])
@@ -242,20 +242,9 @@ func (s step) imageTargets(target outputs) *Node {
 	return Reshape(s.Sinkhorn.Targets(rows), x.Shape().Dimensions...)
 }
 
-// imageAlignment is L̄_align ("Cross-view alignment"): the mean over all pairs of a view of the online branch and another, global view of the target
-// branch.
-func (s step) imageAlignment(online []outputs, targets *Node) *Node {
-	return s.meanOverViews(online, targets, func(view, target int) bool { return view != target })
-}
-
-// imageConcentration is L̄_sc ("Explicit semantic concentration for image-level SSL"): it aligns every view of an image with one view of its
-// positive, a neighbour. targets are the positives' targets, [1, objects, Out].
-func (s step) imageConcentration(online []outputs, targets *Node) *Node {
-	return s.meanOverViews(online, targets, func(int, int) bool { return true })
-}
-
-// meanOverViews is the mean alignment of views with targets, [views, objects, Out], over the pairs that counts selects. Views are numbered
-// consecutively, global views first.
+// meanOverViews is the mean alignment of views with targets, [views, objects, Out], over the pairs that counts selects. Views are numbered consecutively, global
+// views first. L̄_align ("Cross-view alignment") has all pairs of a view of the online branch and another, global view of the target branch. L̄_sc ("Explicit semantic
+// concentration for image-level SSL") aligns every view of an image with one view of its positive, a neighbour.
 func (s step) meanOverViews(online []outputs, targets *Node, counts func(view, target int) bool) *Node {
 	var terms []*Node
 	number := 0

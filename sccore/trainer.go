@@ -56,11 +56,9 @@ type Trainer struct {
 }
 
 // NewTrainer compiles the step of a configuration. The error names what is out of range or missing.
-func NewTrainer(b compute.Backend, data Data, config Config) (*Trainer, error) {
-	t, err := newTrainer(data, config)
-	if err != nil {
-		return nil, err
-	}
+func NewTrainer(b compute.Backend, data Data, config Config) (_ *Trainer, err error) {
+	defer try.Handle(&err)
+	t := try.E1(newTrainer(data, config))
 	return t, t.compile(b)
 }
 
@@ -249,10 +247,9 @@ type Branches[M any] struct {
 // same values; other branches begin with zeros.
 func NewBranches[M any](b compute.Backend, task train.Task[M], vit encoder.ViT) (Branches[M], error) {
 	task.Learnt, task.Ahead = onlineScope, true
-	task.Initialize = func(store *model.Store, seed uint64) error {
-		if err := train.Initialize(store, seed, "/"+targetScope, "/"+teacherScope); err != nil {
-			return err
-		}
+	task.Initialize = func(store *model.Store, seed uint64) (err error) {
+		defer try.Handle(&err)
+		try.E(train.Initialize(store, seed, "/"+targetScope, "/"+teacherScope))
 		return train.CopyScope(store, "/"+onlineScope, "/"+targetScope)
 	}
 	trainer, err := train.New(b, task)
@@ -270,20 +267,12 @@ func (t *Branches[M]) Skip(images []datasets.Skipped) {
 
 // Adopt takes weights from a file into a run that has begun, in both branches. The file is a checkpoint, in which source names what a variable takes, or ""
 // for nothing, and says whether the file must have it; or a transformer that weights.ReadViT reads without the keys that match ignore.
-func (t *Branches[M]) Adopt(path string, ignore []string, source func(variable string) (from string, needed bool)) error {
-	named, err := readCheckpoint(path, ignore...)
-	switch {
-	case err != nil:
-	case named != nil:
-		err = take(t.Store(), path, named, t.vit.Name, source)
-	default:
-		var read *weights.Import
-		if read, err = weights.ReadViT(path, t.vit, "", ignore...); err == nil {
-			err = read.Apply(t.Store(), "/"+onlineScope+"/"+encoderScope)
-		}
-	}
-	if err != nil {
-		return err
+func (t *Branches[M]) Adopt(path string, ignore []string, source func(variable string) (from string, needed bool)) (err error) {
+	defer try.Handle(&err)
+	if named := try.E1(readCheckpoint(path, ignore...)); named != nil {
+		try.E(take(t.Store(), path, named, t.vit.Name, source))
+	} else {
+		try.E(try.E1(weights.ReadViT(path, t.vit, "", ignore...)).Apply(t.Store(), "/"+onlineScope+"/"+encoderScope))
 	}
 	return train.CopyScope(t.Store(), "/"+onlineScope, "/"+targetScope)
 }

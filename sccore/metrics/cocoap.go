@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/rle"
 )
@@ -148,7 +149,7 @@ func detectedRegions(truth *datasets.Instances, detections []Detection, kind COC
 	for i, d := range detections {
 		r := cocoRegion{score: d.Score}
 		size, known := truth.ImageSize(d.Image)
-		var err error
+		err := d.check(size)
 		switch {
 		case !known:
 			err = fmt.Errorf("%s has no image %d", truth.Name, d.Image)
@@ -156,29 +157,20 @@ func detectedRegions(truth *datasets.Instances, detections []Detection, kind COC
 			err = fmt.Errorf("it has no box, and detection 0 has one")
 		case detections[0].Box == nil && d.Mask == nil:
 			err = fmt.Errorf("it has no mask, and detection 0 has no box")
-		default:
-			err = d.check(size)
+		case err == nil && d.Mask == nil && kind == Masks:
+			r.mask, err = rle.FromBox(size.Height, size.Width, *d.Box)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("detection %d: %w", i, err)
 		}
+		if d.Mask != nil {
+			r.mask, r.box, r.area = *d.Mask, d.Mask.Box(), float64(d.Mask.Area())
+		}
 		if d.Box != nil {
 			r.box = *d.Box
-		} else {
-			r.box = d.Mask.Box()
 		}
 		if detections[0].Box != nil {
 			r.area = r.box[2] * r.box[3]
-		} else {
-			r.area = float64(d.Mask.Area())
-		}
-		switch {
-		case d.Mask != nil:
-			r.mask = *d.Mask
-		case kind == Masks:
-			if r.mask, err = rle.FromBox(size.Height, size.Width, r.box); err != nil {
-				return nil, fmt.Errorf("detection %d: %w", i, err)
-			}
 		}
 		regions[i] = r
 	}
@@ -204,20 +196,12 @@ func (m *cocoMeans) add(cells []*cocoCell) {
 			matched[c], count = cell.match(area)
 			objects += count
 		}
-		var precision, recall [len(cocoIoUs)]float64
-		detections := 0 // Of the curves.
 		for k, n := range cocoNumbers {
 			if n.areas != i || objects == 0 {
 				continue
 			}
-			if detections != n.detections {
-				detections = n.detections
-				precision, recall = curve(cells, matched, objects, detections)
-			}
-			values := precision
-			if n.title == recallTitle {
-				values = recall
-			}
+			precision, recall := curve(cells, matched, objects, n.detections)
+			values := lo.Ternary(n.title == recallTitle, recall, precision)
 			m[k].categories++
 			for t, value := range values {
 				m[k].sums[t] += value

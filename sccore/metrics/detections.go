@@ -162,7 +162,7 @@ type cocoCell struct {
 
 const maxDetections = 100
 
-// prepare sorts the detections and compares them with the truth. Masks are not needed afterwards.
+// prepare sorts the detections and compares them with the truth.
 func (c *cocoCell) prepare(kind COCOKind) (err error) {
 	slices.SortStableFunc(c.detected, func(a, b cocoRegion) int { return cmp.Compare(b.score, a.score) })
 	c.detected = c.detected[:min(len(c.detected), maxDetections)]
@@ -175,11 +175,6 @@ func (c *cocoCell) prepare(kind COCOKind) (err error) {
 			} else if c.ious[d][t], err = rle.IoU(detected.mask, truth.mask, truth.crowd); err != nil {
 				return err
 			}
-		}
-	}
-	for _, regions := range [][]cocoRegion{c.truth, c.detected} {
-		for i := range regions {
-			regions[i].mask = rle.Mask{}
 		}
 	}
 	return nil
@@ -225,14 +220,7 @@ type matches struct {
 // is never taken. It also returns the number of annotations that are not ignored.
 func (c *cocoCell) match(area [2]float64) (byIoU [len(cocoIoUs)]matches, objects int) {
 	outside := func(r cocoRegion) bool { return r.area < area[0] || r.area > area[1] }
-	var order, ignored []int // Of annotations.
-	for t, truth := range c.truth {
-		if truth.crowd || outside(truth) {
-			ignored = append(ignored, t)
-		} else {
-			order = append(order, t)
-		}
-	}
+	order, ignored := lo.FilterReject(lo.Range(len(c.truth)), func(t, _ int) bool { return !c.truth[t].crowd && !outside(c.truth[t]) })
 	objects = len(order)
 	order = append(order, ignored...)
 	taken := make([]bool, len(order))

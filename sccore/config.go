@@ -223,12 +223,6 @@ func (c Config) shape() Config {
 	return c
 }
 
-// withoutLimits leaves out what does not change a run.
-func (c Config) withoutLimits() Config {
-	c.MemoryGB = 0
-	return c
-}
-
 // Ablation is a line of Tab. ablation. It says which parts of the method are on.
 type Ablation struct {
 	Line   int

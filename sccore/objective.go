@@ -1,6 +1,7 @@
 package sccore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,7 +28,12 @@ func (t *Trainer) task() train.Task[StepMetrics] {
 	return train.Task[StepMetrics]{
 		Steps: func() int { return t.config.Steps }, Parts: t.parts(), Workload: t.workload(), Memory: func() int64 { return int64(t.config.MemoryGB * 1e9) }, Inputs: inputs[:len(inputs)-1],
 		Batches: t.batches, Schedule: t.scheduled, Loss: t.loss, Update: t.update,
-		Config: func() any { return t.config.withoutLimits() }, Save: t.saveLambdas, Restore: t.restoreLambdas,
+		Save: t.saveLambdas, Restore: t.restoreLambdas,
+		Config: func() any {
+			c := t.config
+			c.MemoryGB = 0 // A limit does not change a run.
+			return c
+		},
 		Describe: func(m *StepMetrics, step int) {
 			m.Step, m.Lambdas = step+1, t.measured
 			m.LearningRate, _, _ = t.config.schedule(step)
@@ -231,12 +237,7 @@ const ByGradient = "gradient"
 const batchesForLambdas = 8
 
 // Lambdas are the weights of the losses in the run: the configured ones, or with [ByGradient], from the first step on, the measured ones.
-func (t *Trainer) Lambdas() losses.Lambdas {
-	if t.measured != nil {
-		return *t.measured
-	}
-	return t.config.Lambdas
-}
+func (t *Trainer) Lambdas() losses.Lambdas { return *cmp.Or(t.measured, &t.config.Lambdas) }
 
 // Step trains one step, see [train.Trainer.Step]. With [ByGradient] the first step sets the weights of the losses.
 func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {

@@ -8,6 +8,7 @@ package metrics
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -73,11 +74,7 @@ type Segmentation struct {
 
 // Commonest returns the class of most pixels of the truth, the first of several, and the segmentation that answers it everywhere.
 func (s Segmentation) Commonest() (class int, everywhere Segmentation) {
-	for other, pixels := range s.Pixels {
-		if pixels > s.Pixels[class] {
-			class = other
-		}
-	}
+	class = slices.Index(s.Pixels, slices.Max(s.Pixels))
 	constant := NewConfusion(len(s.Pixels))
 	for truth, pixels := range s.Pixels {
 		constant.AddCount(truth, class, pixels)

@@ -217,15 +217,14 @@ func (l *Loop[M]) resume(checkpoints []string) (from string, err error) {
 
 // save writes a checkpoint into the folder.
 func (l *Loop[M]) save(name string) error {
-	path, note := filepath.Join(l.Dir, name), ""
+	path, note := filepath.Join(l.Dir, name), []byte{}
 	if l.Note != nil {
-		encoded, err := json.Marshal(l.Note)
-		if err != nil {
+		var err error
+		if note, err = json.Marshal(l.Note); err != nil {
 			return fmt.Errorf("writing %s: %w", path, err)
 		}
-		note = string(encoded)
 	}
-	if err := l.Trainer.Save(path, note); err != nil || l.Saved == nil {
+	if err := l.Trainer.Save(path, string(note)); err != nil || l.Saved == nil {
 		return err
 	}
 	return l.Saved()

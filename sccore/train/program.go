@@ -20,6 +20,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/core/tensors/dtensor"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/backend"
 )
@@ -37,20 +38,16 @@ func NewProgram(b compute.Backend, store *model.Store, graph func(*model.Scope, 
 	defer try.Handle(&err)
 	exec := try.E1(model.NewExec(b, store, graph))
 	p := &Program{exec, b, inputs}
-	var all []shapes.Shape
+	all := lo.Map(inputs, func(input Input, _ int) shapes.Shape { return input.Shape })
 	if mesh := backend.Mesh(b); mesh != nil {
 		var specs []*distributed.ShardingSpec
-		for _, input := range inputs {
-			spec := try.E1(specOf(mesh, input.Shape, input.Divided))
-			specs, all = append(specs, spec), append(all, spec.ShardShape(input.Shape))
+		for i, input := range inputs {
+			specs = append(specs, try.E1(specOf(mesh, input.Shape, input.Divided)))
+			all[i] = specs[i].ShardShape(input.Shape)
 		}
 		// Without a word about the outputs XLA would divide some of them, and GoMLX take the share of a device for a variable's value.
 		exec.AutoSharding(mesh).WithInputShardingSpecs(specs...).WithOutputShardingSpecs(distributed.NewReplicatedShardingSpec(mesh))
 		all = slices.Repeat(all, mesh.NumDevices())
-	} else {
-		for _, input := range inputs {
-			all = append(all, input.Shape)
-		}
 	}
 	if _, err := exec.Compile(all...); err != nil {
 		return nil, err // The graph stays: finalizing an Exec whose graph panicked would wait forever.
@@ -80,19 +77,16 @@ func (p *Program) Call(inputs []any, read func(outputs []*tensors.Tensor)) (err 
 			there := try.E1(place(p.backend, input, p.inputs[i].Divided))
 			defer there.FinalizeAll()
 			placed[i] = there
+		case *dtensor.Tensor:
+		default:
+			if mesh != nil {
+				there := try.E1(shard(mesh, input, p.inputs[i].Divided))
+				defer there.Finalize()
+				placed[i] = there
+			}
 		}
 	}
-	if mesh == nil {
-		return Execute(p.exec, placed, read)
-	}
-	for i, input := range placed {
-		if _, ok := input.(*dtensor.Tensor); ok {
-			continue
-		}
-		placed[i] = try.E1(shard(mesh, input, p.inputs[i].Divided))
-		defer placed[i].(*dtensor.Tensor).Finalize()
-	}
-	return Execute(p.exec, placed, func(outputs []*tensors.Tensor) { read(outputs[:len(outputs)/mesh.NumDevices()]) }) // All devices have the same.
+	return Execute(p.exec, placed, func(outputs []*tensors.Tensor) { read(outputs[:len(outputs)/backend.Devices(p.backend)]) }) // All devices have the same.
 }
 
 // Finalize frees the compiled graph.

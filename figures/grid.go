@@ -126,6 +126,13 @@ func renderer(format string, text func(string) string, cell func(Lines) string) 
 	}
 }
 
+// sentences are the lines of a template of captions that are not empty.
+func sentences(format string, data any) []string {
+	var b strings.Builder
+	must.M(template.Must(template.New(format+".tmpl").Delims("[[", "]]").ParseFS(formats, "formats/"+format+".tmpl")).Execute(&b, data))
+	return lo.Compact(strings.Split(b.String(), "\n"))
+}
+
 // visible replaces the control characters of a text, which names of files and settings may hold, as a terminal would obey them and XML forbids them.
 func visible(text string) string {
 	return strings.Map(func(r rune) rune {

@@ -125,31 +125,20 @@ func (s Scoreboard) Verdicts(kind DataKind) map[string]Verdict {
 }
 
 // caption sums up, says how to read the columns, and names what is behind our numbers, in one sentence each.
-func (s Scoreboard) caption() (sentences []string) {
-	for _, kind := range []DataKind{Synthetic, Real} {
+func (s Scoreboard) caption() []string {
+	type counted struct {
+		Title string
+		All   int
+		Of    map[string]int // By verdict.
+	}
+	counts := lo.Map([]DataKind{Synthetic, Real}, func(kind DataKind, _ int) counted {
 		verdicts := s.Verdicts(kind)
-		if len(verdicts) == 0 {
-			continue
-		}
-		count := lo.CountValues(slices.Collect(maps.Values(verdicts)))
-		claims := lo.Ternary(len(verdicts) == 1, "claim", "claims")
-		sentences = append(sentences, fmt.Sprintf("%s: of %d %s, %d hold corrected, %d hold alone, %d are open, %d fail alone, %d fail corrected and %d have no runs.",
-			sectionTitles[kind], len(verdicts), claims, count[HoldsCorrected], count[HoldsAlone], count[Open], count[FailsAlone], count[FailsCorrected], count[NoRuns]))
-	}
-	sentences = append(sentences,
-		"Ours: mean ± sd over n seeds, with the 95 % t-interval and the p-value by Holm's correction for all that the experiment's claims measure on the kind of data, as many as stand beside it.",
-		fmt.Sprintf("Holds, corrected: the p-value is below 0.05, on the claimed side of 0. Holds alone: only the claim's own interval lies there. "+
-			"Fails, corrected or alone: the same on the other side. Open: the interval holds 0, or there are fewer than %d seeds. A claim of several parts holds if each does.", MinSeeds))
-	if slices.ContainsFunc(s.Rows, func(r ScoreboardRow) bool { return r.Images.N > 0 }) {
-		sentences = append(sentences, "Images: the 95 % interval over test images for these seeds, by a bootstrap that is paired between rows; the verdict does not use it.")
-	}
-	if s.Profile != "" {
-		sentences = append(sentences, "Profile: "+s.Profile+".")
-	}
-	if len(s.of(Synthetic)) > 0 {
-		sentences = append(sentences, "On synthetic data a verdict says nothing about the paper's datasets.")
-	}
-	return append(sentences, s.Notes...)
+		return counted{sectionTitles[kind], len(verdicts), lo.CountValuesBy(slices.Collect(maps.Values(verdicts)), func(v Verdict) string { return string(v) })}
+	})
+	return append(sentences("claims", map[string]any{
+		"Counts": counts, "MinSeeds": MinSeeds, "Profile": s.Profile, "Synthetic": len(s.of(Synthetic)) > 0,
+		"Images": slices.ContainsFunc(s.Rows, func(r ScoreboardRow) bool { return r.Images.N > 0 }),
+	}), s.Notes...)
 }
 
 // measured is what is claimed, the measure and its side of 0, and the control.

@@ -164,27 +164,10 @@ func (t Table) grid(reading string, format func(Cell, numberLook) Lines) Grid {
 	if meanings != nil {
 		meanings[len(meanings)-1] += "."
 	}
-	g.Caption = []string{t.Caption, strings.Join(meanings, "; "), reading + "."}
-	switch {
-	case most == 0:
-		g.Caption = append(g.Caption, "No runs.")
-	case most == 1:
-		g.Caption = append(g.Caption, "1 seed, so no sd.")
-	case least == most:
-		g.Caption = append(g.Caption, fmt.Sprintf("%d seeds.", most))
-	default:
-		g.Caption = append(g.Caption, fmt.Sprintf("%d to %d seeds (n), sd from 2 on.", least, most))
-	}
-	if t.Profile != "" {
-		g.Caption = append(g.Caption, "Profile: "+t.Profile+".")
-	}
-	if slices.ContainsFunc(t.cells(), func(c Cell) bool { return c.Images.N > 0 }) {
-		g.Caption = append(g.Caption, "In brackets: the 95 % interval over test images for these seeds, by a bootstrap that is paired between rows.")
-	}
-	if same {
-		g.Caption = append(g.Caption, "◐: the same crop for both views.")
-	}
-	g.Caption = slices.DeleteFunc(g.Caption, func(sentence string) bool { return sentence == "" })
+	g.Caption = sentences("table", map[string]any{
+		"Table": t, "Switches": strings.Join(meanings, "; "), "Reading": reading, "Least": least, "Most": most, "Same": same,
+		"Images": slices.ContainsFunc(t.cells(), func(c Cell) bool { return c.Images.N > 0 }),
+	})
 	return g
 }
 

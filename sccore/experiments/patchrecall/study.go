@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -117,26 +118,20 @@ func tables(results study.Results) []figures.Table {
 
 // chances says what chance is on each dataset, and why it differs where it does; it is empty without records.
 func chances(results study.Results, rows []study.Row, columns []string, detail string) string {
-	values, order := map[string][]float64{}, []string{}
-	for _, column := range columns {
-		dataset, _, _ := strings.Cut(column, "/")
-		if found := details(results, rows, column, detail); len(found) > 0 {
-			if values[dataset] == nil {
-				order = append(order, dataset)
-			}
-			values[dataset] = append(values[dataset], found...)
-		}
-	}
 	var parts []string
 	why := ""
-	for _, dataset := range order {
-		low, high := slices.Min(values[dataset]), slices.Max(values[dataset])
-		part := fmt.Sprintf("%.1f %% on %s", low, dataset)
-		if low != high {
-			part = fmt.Sprintf("%.1f to %.1f %% on %s", low, high, dataset)
+	for _, dataset := range encoders.DatasetsOf(columns) {
+		values := lo.FlatMap(columns, func(column string, _ int) []float64 {
+			return lo.Ternary(strings.HasPrefix(column, dataset+"/"), details(results, rows, column, detail), nil)
+		})
+		part := fmt.Sprintf("%.1f %% on %s", lo.Min(values), dataset)
+		if lo.Min(values) != lo.Max(values) {
+			part = fmt.Sprintf("%.1f to %.1f %% on %s", lo.Min(values), lo.Max(values), dataset)
 			why = "Chance differs where the classes do: one counts where a seed's images have enough patches of it. "
 		}
-		parts = append(parts, part)
+		if len(values) > 0 {
+			parts = append(parts, part)
+		}
 	}
 	if len(parts) == 0 {
 		return ""

@@ -97,7 +97,7 @@ func datasetNames(o study.Options) (names, missing []string, err error) {
 		return nil, nil, study.BadOption{Err: err}
 	}
 	trained, err := trainedEncoders(o)
-	return lo.UniqMap(trained, func(r study.Record, _ int) string { return strings.Split(r.Cell, "/")[0] }), nil, err
+	return lo.Uniq(lo.Map(trained, func(r study.Record, _ int) string { return strings.Split(r.Cell, "/")[0] })), nil, err
 }
 
 // trainedEncoders returns the records of the augmentation study whose encoders are measured, in the order of the paper's table. If there are none, the

@@ -207,7 +207,7 @@ func ByPlace(datasets, heads []string) func(a, b string) int {
 
 // DatasetsOf returns the names of the datasets of columns, each once.
 func DatasetsOf(columns []string) []string {
-	return lo.UniqMap(columns, func(column string, _ int) string { return strings.Split(column, "/")[0] })
+	return lo.Uniq(lo.Map(columns, func(column string, _ int) string { return strings.Split(column, "/")[0] }))
 }
 
 // Gains is a table of what training is worth, in points, one difference per seed: the start, alignment and the full method over random weights, and the full method

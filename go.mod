@@ -3,6 +3,7 @@ module github.com/semcon/semcon
 go 1.26.5
 
 require (
+	al.essio.dev/pkg/shellescape v1.6.1
 	charm.land/bubbletea/v2 v2.1.1
 	github.com/dsnet/try v0.0.3
 	github.com/gofrs/flock v0.13.0
@@ -10,6 +11,7 @@ require (
 	github.com/gomlx/go-huggingface v0.4.3
 	github.com/gomlx/go-xla v0.4.5
 	github.com/gomlx/gomlx v0.28.8
+	github.com/hbollon/go-edlib v1.7.0
 	github.com/janpfeifer/gonb v0.11.5
 	github.com/janpfeifer/must v0.2.0
 	github.com/parquet-go/parquet-go v0.32.0

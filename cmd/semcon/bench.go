@@ -75,60 +75,50 @@ var benchSteps = [][2]string{{"pretrain", steps.Pretrain}, {"fine-tune", finetun
 // benchTime bounds the time of the steps of a kind.
 const benchTime = 40 * time.Second
 
-func benchVerb() *cobra.Command {
-	c := &cobra.Command{
-		Use: "bench", Short: "measure this machine: training steps, their input, memory and compilation, and how long full profiles would take", Args: noNames,
-		Example: "semcon bench\nsemcon bench --step pretrain --profile full --batch 256 --bf16 --format json",
+func benchVerb(c *cobra.Command, flags flagTexts) {
+	var o steps.Options
+	var f struct {
+		Step, Format          string
+		Batch, Devices, Steps int
+		BF16                  bool
 	}
-	o, flags := steps.Options{}, c.Flags()
-	profileFlag(c, &o.Profile, "of the steps")
-	flags.StringVar(&o.Data, "data", "", "`FOLDER` of ImageNet and COCO to pretrain on; by default images are drawn, as for the other steps")
-	step := choiceFlag(c, "step", "`STEP`: pretrain, fine-tune (with UPerNet), detection, or all", "all", benchSteps[0][0], benchSteps[1][0], benchSteps[2][0])
-	batch := flags.Int("batch", 0, "`NUMBER` of images in a step, computed at once; by default as the profile has it")
-	bf16 := flags.Bool("bf16", false, "compute in bfloat16; fine-tuning and detection compute only the encoder so")
-	devices := flags.Int("devices", 1, "`NUMBER` of devices of this host that share each batch")
-	count := flags.Int("steps", 10, "`NUMBER` of steps that are measured of each kind; fewer where they take more than "+benchTime.String())
-	format := formatFlag(c)
+	flags.bind(c, &o, &f)
 	c.Run = func(c *cobra.Command, _ []string) {
-		for name, number := range map[string]int{"batch": *batch, "steps": *count} {
-			refuse(number < 1 && flags.Changed(name), "--%s %d is not positive", name, number)
-		}
 		requireFolder("data", o.Data)
 		work, remove := benchFolder()
 		defer remove()
 		if xlacache.Dir() != "" {
 			try.E(os.Setenv(xlacache.EnvVar, filepath.Join(work, "xla"))) // An empty cache.
 		}
-		b := openDevices(*devices, 0)
-		announceEngine(os.Stderr, *devices)
-		m := benchmark{Engine: backend.Engine(), Device: cmp.Or(study.GPUModel(), fmt.Sprintf("%d %s cores", runtime.NumCPU(), runtime.GOARCH)), Devices: *devices, Profile: o.Profile, Versions: backend.Versions()}
-		m.Peak, m.PeakFrom = densePeak(b, *bf16)
+		b := openDevices(f.Devices, 0)
+		announceEngine(os.Stderr, f.Devices)
+		m := benchmark{Engine: backend.Engine(), Device: cmp.Or(study.GPUModel(), fmt.Sprintf("%d %s cores", runtime.NumCPU(), runtime.GOARCH)), Devices: f.Devices, Profile: o.Profile, Versions: backend.Versions()}
+		m.Peak, m.PeakFrom = densePeak(b, f.BF16)
 		for _, names := range benchSteps {
-			if *step != "all" && *step != names[0] {
+			if f.Step != "all" && f.Step != names[0] {
 				continue
 			}
-			o.Folder, o.Set = filepath.Join(work, "images"), []string{fmt.Sprintf("bf16=%t", *bf16)}
-			if *batch > 0 {
+			o.Folder, o.Set = filepath.Join(work, "images"), []string{fmt.Sprintf("bf16=%t", f.BF16)}
+			if f.Batch > 0 {
 				parts := map[bool]string{true: "accumulate=1", false: "parts=1"}[names[1] == steps.Pretrain]
-				o.Set = append(o.Set, fmt.Sprintf("batch=%d", *batch), parts)
+				o.Set = append(o.Set, fmt.Sprintf("batch=%d", f.Batch), parts)
 			}
 			s := try.E1(steps.Of(names[1], o))
-			measured := measureStep(c.Context(), b, names[0], s, *count)
+			measured := measureStep(c.Context(), b, names[0], s, f.Steps)
 			if m.Peak > 0 {
-				measured.Utilisation = measured.ImagesPerSecond * measured.FLOPPerImage / m.Peak / float64(*devices)
+				measured.Utilisation = measured.ImagesPerSecond * measured.FLOPPerImage / m.Peak / float64(f.Devices)
 			}
-			if o.Profile == study.Full && *devices == 1 && backend.TF32() {
+			if o.Profile == study.Full && f.Devices == 1 && backend.TF32() {
 				measured.H200, measured.H100 = steps.Roofs(names[1], s)
 			}
 			m.Steps = append(m.Steps, measured)
 		}
 		m.Full = fullProfiles(work, m.Steps)
-		printAs(*format, m.text(), m)
+		printAs(f.Format, m.text(), m)
 	}
-	return c
 }
 
-// benchFolder makes a temporary folder, and removes what processes that were killed have left. It ends the verb with an error.
+// benchFolder makes a temporary folder, and removes what processes that were killed have left.
 func benchFolder() (work string, remove func()) {
 	others, _ := filepath.Glob(filepath.Join(os.TempDir(), "semcon-bench-*"))
 	for _, other := range others {
@@ -143,7 +133,7 @@ func benchFolder() (work string, remove func()) {
 	return work, func() { os.RemoveAll(work); unlock() }
 }
 
-// measureStep compiles a step, takes so many steps after a first one, makes their input alone, and compiles again, from the cache. It ends the verb with an error.
+// measureStep compiles a step, takes so many steps after a first one, makes their input alone, and compiles again, from the cache.
 func measureStep(ctx context.Context, b compute.Backend, name string, s steps.Step, count int) benchStep {
 	bar, m := progress.New(os.Stderr, name, count+1), benchStep{Step: name, Batch: s.Batch, BF16: s.BF16}
 	defer bar.Close()
@@ -211,7 +201,7 @@ func densePeak(b compute.Backend, bfloat16 bool) (flops float64, from string) {
 	return float64(repeats*2*side*side*side) / best.Seconds(), fmt.Sprintf("measured: products of %d² in %s", side, dtype)
 }
 
-// fullProfiles says how long the full profiles would take at the rates of measured steps. work is a folder without records. It ends the verb with an error.
+// fullProfiles says how long the full profiles would take at the rates of measured steps. work is a folder without records.
 func fullProfiles(work string, measured []benchStep) (all []benchProfile) {
 	rates := lo.SliceToMap(measured, func(m benchStep) (string, float64) { return m.Step, m.ImagesPerSecond * m.FLOPPerImage })
 	const file = "=" + os.DevNull // Full profiles of photographs start from files, which nobody reads here.

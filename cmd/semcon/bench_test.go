@@ -134,7 +134,7 @@ func TestBenchIsUsedWrongly(t *testing.T) {
 	m := newMachine(t)
 	t.Setenv(compute.ConfigEnvVar, "go")
 	for line, want := range map[string]string{
-		"--batch 0": "--batch 0 is not positive", "--steps -1": "--steps -1 is not positive", "--step nothing": "--step", "--devices 0": "--devices 0", "--devices 2": "devices 2",
+		"--batch 0": "--batch 0 is not at least 1", "--steps -1": "--steps -1 is not at least 1", "--step nothing": "--step", "--devices 0": "--devices 0", "--devices 2": "devices 2",
 		"--profile huge": "profile", "--data /nowhere": "--data /nowhere", "--batch 3 --step pretrain --profile smoke": "batch size 3", "--format xml": "--format", "more": "more",
 	} {
 		_, stderr, status := outcome(t, semcon(t, m, append([]string{"bench"}, strings.Fields(line)...)...))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -22,20 +23,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func evaluateVerb() *cobra.Command {
-	c := &cobra.Command{
-		Use: "evaluate NAME", Short: "evaluate weights: k-NN and linear classification, segmentation, video, classes of patches, overclustering, keypoints, objects and more; " +
-			"or COCO's detections",
-		Example: "semcon evaluate in-context --weights dino_deitsmall16_pretrain.pth --data data --memory 1024,102400\n" +
-			"semcon evaluate patches --weights runs/photos/encoder.safetensors --data data --classes background,cat,dog,person\n" +
-			"semcon evaluate knn --weights dino_deitsmall16_pretrain.pth --data data --set k=10\n" +
-			"semcon evaluate linear-probe photos --weights runs/photos/encoder.safetensors\n" +
-			"semcon evaluate coco --annotations instances_val2017.json --detections results.json",
-	}
+func evaluateVerb(c *cobra.Command, flags flagTexts) {
 	for _, named := range evaluation.List {
-		c.AddCommand(evaluationVerb(named))
+		c.AddCommand(evaluationVerb(named, flags))
 	}
-	c.AddCommand(cocoVerb())
+	c.AddCommand(cocoVerb(flags))
 	known := append(evaluation.Names(), "coco")
 	slices.Sort(known)
 	c.Run = func(_ *cobra.Command, names []string) {
@@ -45,7 +37,6 @@ func evaluateVerb() *cobra.Command {
 		}
 		refuse(true, "want one evaluation of %s, got %s%s", strings.Join(known, ", "), listed(names), near)
 	}
-	return c
 }
 
 // measures says what each evaluation measures.
@@ -67,15 +58,16 @@ var flagSettings = map[string]string{
 // evaluationCall is what the command line asks for.
 type evaluationCall struct {
 	evaluation.Named
-	weights, format string
-	source          evaluation.Source
-	size            int
-	seed            uint64
-	set             []string // Settings of the evaluation.
+	source evaluation.Source
+
+	Weights, Format, Data, Dataset, Classes string
+	Size, Images                            int
+	Seed                                    uint64
+	Set                                     []string // Settings of the evaluation.
 }
 
 // evaluationVerb is the part of the verb that runs one evaluation.
-func evaluationVerb(named evaluation.Named) *cobra.Command {
+func evaluationVerb(named evaluation.Named, texts flagTexts) *cobra.Command {
 	e := named.New()
 	for _, key := range named.Sizes { // Or the protocol has images of 0 pixels.
 		try.E(settings.Apply(e, key+"=224"))
@@ -96,38 +88,30 @@ func evaluationVerb(named evaluation.Named) *cobra.Command {
 		cmd.Aliases = []string{"linear-probe"}
 		cmd.Long += " On class folders it trains for as many epochs as show 30,000 images, unless --epochs says otherwise."
 	}
-	c, choice, flags := evaluationCall{Named: named}, addWeightFlags(cmd), cmd.Flags()
-	dataFlag(cmd, &c.source.Dir)
-	file := weightsFlag(cmd)
-	dataset := new(string)
+	c, flags := evaluationCall{Named: named}, cmd.Flags()
 	if len(named.Datasets) > 0 {
 		byDefault := lo.Intersect(named.Datasets, []string{"voc2012"})
-		dataset = choiceFlag(cmd, "dataset", "`NAME` of the dataset: "+strings.Join(named.Datasets, ", "), lo.Uniq(append(byDefault, named.Datasets...))...)
+		choices := lo.Uniq(append(byDefault, named.Datasets...))
+		texts = maps.Clone(texts)
+		texts["dataset"] = flagText{Usage: "`NAME` of the dataset: " + strings.Join(named.Datasets, ", "), Default: choices[0], OneOf: choices}
 	}
-	flags.StringVar(&c.source.Classes, "classes", "", "`NAMES` of the only classes of pixels that count, with commas between them; by default all")
-	flags.IntVar(&c.size, "size", 0, "`PIXELS` of the height and width of images; by default as the weights' makers have it. lost and tokencut take images as they are")
-	flags.IntVar(&c.source.Images, "images", 0, "`NUMBER` of images, videos or pairs, evenly spread; by default all")
+	choice := weightFlags(cmd, texts, &c)
 	has := try.E1(settings.List(reflect.ValueOf(e).Elem().Interface()))
 	for _, s := range has {
 		if usage := flagSettings[s.Key]; usage != "" {
 			flags.String(s.Key, strings.Trim(s.Value, "[]"), usage)
 		}
 	}
-	flags.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that seeds all draws: of the memory, of crops, of the first centres; the images stay the same, so seeds do not measure the spread over images")
-	flags.StringArrayVar(&c.set, "set", nil, "`KEY=VALUE` of a setting of the evaluation; can be given several times. An unknown key lists all")
-	format := formatFlag(cmd)
 	cmd.Run = func(cmd *cobra.Command, folders []string) {
-		c.weights, c.format, c.source.Dataset, c.source.Folders = *file, *format, *dataset, folders
+		c.source = evaluation.Source{Dir: c.Data, Dataset: c.Dataset, Folders: folders, Classes: c.Classes, Images: c.Images}
 		if _, err := os.Stat(filepath.Join(c.source.Dir, evaluation.ImageNet)); labelled && len(folders) == 0 && err != nil && c.source.Dir != "" {
 			if _, _, ok := evaluation.SplitFolders(c.source.Dir); ok { // As experiments take them.
 				c.source.Folders = []string{c.source.Dir}
 			}
 		}
-		requireWeights(c.weights)
+		requireWeights(c.Weights)
 		refuse(c.source.Dir == "" && len(c.source.Folders) == 0,
 			"--data FOLDER is missing%s", map[bool]string{true: ", or class folders as arguments"}[labelled])
-		refuse(c.size < 0 || c.size > 8192, "--size %d is not between 1 and 8192", c.size)
-		refuse(c.source.Images < 0, "--images %d: want a positive number", c.source.Images)
 		refuse(c.source.Classes != "" && !strings.Contains(c.source.Classes, ","),
 			"--classes %s: one class leaves nothing to tell apart; name two or more", c.source.Classes)
 		for name := range flagSettings {
@@ -136,11 +120,11 @@ func evaluationVerb(named evaluation.Named) *cobra.Command {
 				if name == "memory" {
 					value = "[" + value + "]"
 				}
-				c.set = append([]string{name + "=" + value}, c.set...)
+				c.Set = append([]string{name + "=" + value}, c.Set...)
 			}
 		}
-		locateFlag(cmd, "weights", &c.weights)
-		c.run(cmd.Context(), e, choice.open(c.weights))
+		locateFlag(cmd, "weights", &c.Weights)
+		c.run(cmd.Context(), e, choice.open(c.Weights))
 	}
 	return cmd
 }
@@ -149,14 +133,14 @@ func evaluationVerb(named evaluation.Named) *cobra.Command {
 func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitFile) {
 	try.E(v.Complete())
 	patch := v.ViT.PatchSize
-	if c.size == 0 {
-		c.size = max(v.size/patch, 1) * patch
+	if c.Size == 0 {
+		c.Size = max(v.size/patch, 1) * patch
 	}
-	refuse(c.size%patch != 0, "--size: images of %[1]d×%[1]d pixels cannot be split into the transformer's patches of %[2]d", c.size, patch)
+	refuse(c.Size%patch != 0, "--size: images of %[1]d×%[1]d pixels cannot be split into the transformer's patches of %[2]d", c.Size, patch)
 	for _, key := range c.Sizes {
-		c.set = append([]string{fmt.Sprintf("%s=%d", key, c.size)}, c.set...)
+		c.Set = append([]string{fmt.Sprintf("%s=%d", key, c.Size)}, c.Set...)
 	}
-	err := settings.Apply(e, c.set...)
+	err := settings.Apply(e, c.Set...)
 	refuse(err != nil, "%v", err)
 	if err = settings.Check(e); err != nil {
 		key, _, _ := strings.Cut(err.Error(), " ")
@@ -168,13 +152,13 @@ func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitF
 		refuse(true, "--%s: %v", bad.Key, err)
 	}
 	try.E(err)
-	if probe, ok := e.(*evaluation.LinearClassification); ok && len(c.source.Folders) > 0 && !settings.Given(c.set, "epochs") { // One epoch of few images trains nothing.
+	if probe, ok := e.(*evaluation.LinearClassification); ok && len(c.source.Folders) > 0 && !settings.Given(c.Set, "epochs") { // One epoch of few images trains nothing.
 		probe.Epochs = max(probe.Epochs, probe.Images/d.Objects[0].Len())
 	}
 	batch := lo.Ternary(c.Single, 1, 16)
 	encoder := v.encoder(openEngine(), batch)
 	defer encoder.Close()
-	encoder.Seed = c.seed
+	encoder.Seed = c.Seed
 	bar := progress.Discard
 	encoder.Progress = func(done, all int, what, note string) {
 		if bar == progress.Discard {
@@ -208,7 +192,7 @@ type everywhere struct {
 
 // print prints a result.
 func (c evaluationCall) print(e evaluation.Evaluation, d evaluation.Data, measured evaluation.Result) {
-	r := evaluated{Evaluation: c.Name, Weights: c.weights, Data: d.Identity(), Protocol: cmp.Or(measured.Protocol, e.Protocol()), Numbers: measured.Report}
+	r := evaluated{Evaluation: c.Name, Weights: c.Weights, Data: d.Identity(), Protocol: cmp.Or(measured.Protocol, e.Protocol()), Numbers: measured.Report}
 	if d.Train != nil {
 		r.Data = fmt.Sprintf("%s: %s; test: %s", cmp.Or(c.Training, "training"), d.Train.Identity, d.Test.Identity)
 	}
@@ -227,21 +211,20 @@ func (c evaluationCall) print(e evaluation.Evaluation, d evaluation.Data, measur
 		r.Everywhere = &everywhere{d.Test.Classes[class], constant}
 		text += fmt.Sprintf("%s everywhere: mIoU %.2f %%, pixel accuracy %.2f %%\n", r.Everywhere.Class, constant.MIoU, constant.Accuracy)
 	}
-	printAs(c.format, text, r)
+	printAs(c.Format, text, r)
 }
 
-func cocoVerb() *cobra.Command {
+func cocoVerb(flags flagTexts) *cobra.Command {
 	c := &cobra.Command{
 		Use: "coco", Short: "COCO's AP and AR of a file of detections", Args: noNames,
 		Example: "semcon evaluate coco --annotations instances_val2017.json --detections results.json",
 	}
-	annotations := c.Flags().String("annotations", "", "`FILE` of the true objects, as COCO's instances_val2017.json")
-	detections := c.Flags().String("detections", "", "`FILE` of results in COCO's format: boxes, masks or both")
-	format := formatFlag(c)
+	var f struct{ Annotations, Detections, Format string }
+	flags.bind(c, &f)
 	c.Run = func(*cobra.Command, []string) {
-		refuse(*annotations == "", "--annotations FILE is missing")
-		refuse(*detections == "", "--detections FILE is missing")
-		result := evaluateCOCO(*annotations, *detections)
+		refuse(f.Annotations == "", "--annotations FILE is missing")
+		refuse(f.Detections == "", "--detections FILE is missing")
+		result := evaluateCOCO(f.Annotations, f.Detections)
 		text, what := "", []string{"annotations", "masks", "polygons of fewer than 3 corners"}
 		for i, count := range []int{result.SkippedAnnotations, result.SkippedMasks, result.SkippedPolygons} {
 			if count > 0 {
@@ -252,7 +235,7 @@ func cocoVerb() *cobra.Command {
 		if result.Masks != nil {
 			text += fmt.Sprintf("\nmasks\n%s", result.Masks)
 		}
-		printAs(*format, text, result)
+		printAs(f.Format, text, result)
 	}
 	return c
 }
@@ -270,7 +253,7 @@ type cocoResult struct {
 	Masks              *metrics.COCOAP `json:"masks,omitempty"` // Nil if no detection has one.
 }
 
-// evaluateCOCO judges boxes, and masks where detections have them. What does not count is said on standard error. It ends the verb with an error.
+// evaluateCOCO judges boxes, and masks where detections have them. What does not count is said on standard error.
 func evaluateCOCO(annotations, detections string) (r cocoResult) {
 	truth := try.E1(datasets.OpenInstances(annotations))
 	found := try.E1(metrics.OpenDetections(detections, truth))

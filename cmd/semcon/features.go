@@ -1,9 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +19,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/backend"
@@ -26,7 +27,6 @@ import (
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/safetensors"
-	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/weights"
 	"github.com/spf13/cobra"
 )
@@ -34,10 +34,11 @@ import (
 // featureCall is what the flags of the verb ask for.
 type featureCall struct {
 	vit     vitFile
-	out     string
-	class   bool
 	outputs evaluation.Outputs
-	batch   int
+
+	Out   string
+	Class bool
+	Batch int
 }
 
 // names are the names of the tensors that are written, block by block, "class" before "patches".
@@ -47,7 +48,7 @@ func (c featureCall) names() (names []string) {
 		if len(c.outputs.Blocks) > 0 {
 			block = fmt.Sprintf("layer%d.", c.outputs.Blocks[i])
 		}
-		if c.class {
+		if c.Class {
 			names = append(names, block+"class")
 		}
 		if c.outputs.Patches {
@@ -57,63 +58,37 @@ func (c featureCall) names() (names []string) {
 	return names
 }
 
-// values are the values of an image in the order of names.
-func (c featureCall) values(blocks []evaluation.Features) (all [][]float32) {
-	for _, block := range blocks {
-		if c.class {
-			all = append(all, block.Class)
-		}
-		if c.outputs.Patches {
-			all = append(all, block.Patches)
-		}
-	}
-	return all
-}
-
-func featuresVerb() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "features IMAGES…", Short: "compute the features of images with a transformer",
-		Long: "Compute the features of images with a transformer. " + inputsHelp + " A .safetensors with a tensor \"images\", [count, height, width, 3], has standardised ones.",
-		Example: "semcon features photos --weights dino_deitsmall16_pretrain.pth --out features.npy\n" +
-			"semcon features photos --weights weights/dino-s16.safetensors --size 448 --patches --out features.safetensors\n" +
-			"find photos -name '*.jpg' | semcon features - --weights weights/dino-s16.safetensors --layer 9,12 --patches --crop-mode whole --out maps.safetensors",
-		Annotations: map[string]string{kept: "finished batches are kept beside --out"},
-	}
+func featuresVerb(cmd *cobra.Command, flags flagTexts) {
 	var c featureCall
-	flags, choice, file := cmd.Flags(), addWeightFlags(cmd), weightsFlag(cmd)
-	flags.StringVar(&c.out, "out", "features.npy", "`FILE` to write: .safetensors, or .npy for one tensor, with the names of the images in .txt beside it")
-	flags.BoolVar(&c.class, "class", true, "write the features of [CLS]; --class=false leaves them out")
-	flags.BoolVar(&c.outputs.Patches, "patches", false, "write the features of patches")
-	flags.Var(listFlag(&c.outputs.Blocks, strconv.Atoi), "layer", "`BLOCKS` after which features are taken, from 1, with commas between them; by default the last one")
-	flags.IntVar(&c.outputs.Resolution, "resolution", 0, "`NUMBER` of rows or columns, whichever are fewer, that maps of patches are resized to; by default as many as patches")
-	preprocess := preprocessingFlags(cmd)
-	flags.IntVar(&c.batch, "batch", 16, "`NUMBER` of images per batch")
+	var f struct {
+		Weights string
+		Layer   []int
+	}
+	choice, preprocess := weightFlags(cmd, flags, &c, &c.outputs, &f), preprocessingFlags(cmd, flags)
 	cmd.Run = func(cmd *cobra.Command, names []string) {
+		c.outputs.Blocks = f.Layer
 		for i, block := range c.outputs.Blocks {
 			refuse(slices.Contains(c.outputs.Blocks[:i], block), "--layer: block %d is there twice", block)
 		}
-		extension, named := filepath.Ext(c.out), c.names()
+		extension, named := filepath.Ext(c.Out), c.names()
 		refuse(len(names) == 0, "want at least one image: files, folders, patterns or lists, or one .safetensors of standardised images")
-		requireWeights(*file)
-		refuse(extension != ".npy" && extension != ".safetensors", "--out %s ends with neither .npy nor .safetensors", c.out)
-		refuse(c.batch < 1, "--batch %d is below 1", c.batch)
-		refuse(c.outputs.Resolution < 0 || c.outputs.Resolution > 0 && !c.outputs.Patches,
-			"--resolution %d: want a number above 0, with --patches", c.outputs.Resolution)
+		requireWeights(f.Weights)
+		refuse(extension != ".npy" && extension != ".safetensors", "--out %s ends with neither .npy nor .safetensors", c.Out)
+		refuse(c.outputs.Resolution > 0 && !c.outputs.Patches, "--resolution %d: want a number above 0, with --patches", c.outputs.Resolution)
 		refuse(len(named) == 0, "--class=false without --patches leaves nothing to compute")
-		refuse(extension == ".npy" && len(named) > 1, "--out %s: a .npy holds one tensor, not %s; want a .safetensors", c.out, strings.Join(named, " and "))
-		requireWritableFile("out", c.out)
-		locateFlag(cmd, "weights", file)
-		c.vit = choice.open(*file)
+		refuse(extension == ".npy" && len(named) > 1, "--out %s: a .npy holds one tensor, not %s; want a .safetensors", c.Out, strings.Join(named, " and "))
+		requireWritableFile("out", c.Out)
+		locateFlag(cmd, "weights", &f.Weights)
+		c.vit = choice.open(f.Weights)
 		preprocess(&c.vit)
-		c.run(cmd.Context(), names, *file)
+		c.run(cmd.Context(), names, f.Weights)
 	}
-	return cmd
 }
 
 // run computes the features of images with the weights in a file, and writes them.
 func (c featureCall) run(ctx context.Context, inputs []string, file string) {
 	patch, whole := c.vit.ViT.PatchSize, c.vit.preprocessing.CropMode == datasets.WholeImage
-	refuse(whole && c.outputs.Patches && filepath.Ext(c.out) == ".npy", "--out %s: maps of whole images have several sizes; want a .safetensors", c.out)
+	refuse(whole && c.outputs.Patches && filepath.Ext(c.Out) == ".npy", "--out %s: maps of whole images have several sizes; want a .safetensors", c.Out)
 	wrong := c.outputs.Check(c.vit.ViT)
 	refuse(wrong != nil, "--layer: %v", wrong)
 	described := c.vit.preprocessing.Describe(c.vit.size)
@@ -124,118 +99,65 @@ func (c featureCall) run(ctx context.Context, inputs []string, file string) {
 	}
 	images := openImages(inputs, c.vit)
 	engine := openEngine()
-	store := try.E1(evaluation.OpenFeatureStore(c.out+".partial", map[string]any{
+	store := openFeatureStore(c.Out+".partial", map[string]any{
 		"weights": try.E1(digestOf(file)), "transformer": fmt.Sprintf("%+v", c.vit.ViT), "prefix": c.vit.Prefix, "ignore": c.vit.Ignore, "images": images.identity,
-		"preprocessing": described, "outputs": c.outputs, "tensors": c.names(), "batch": c.batch, "engine": backend.Name(),
-	}))
-	defer store.Close()
-	if store.Renewed {
-		fmt.Fprintf(os.Stderr, "%s.partial is of other settings or images, and is begun anew\n", c.out)
+		"preprocessing": described, "outputs": c.outputs, "tensors": c.names(), "batch": c.Batch, "engine": backend.Name(),
+	})
+	defer store.close()
+	if store.renewed {
+		fmt.Fprintf(os.Stderr, "%s.partial is of other settings or images, and is begun anew\n", c.Out)
 	}
-	frozen := c.vit.encoder(engine, min(c.batch, len(images.names)))
+	frozen := c.vit.encoder(engine, min(c.Batch, len(images.names)))
 	defer frozen.Close()
 	c.extract(ctx, frozen.FeatureExtractor, images, store)
 	var rows, skipped []string
-	for _, b := range store.Batches {
+	for _, b := range store.batches {
 		rows, skipped = append(rows, b.Images...), append(skipped, b.Skipped...)
 	}
 	for _, why := range skipped {
 		fmt.Fprintf(os.Stderr, "skipped %s\n", why)
 	}
 	if len(rows) == 0 {
-		try.E(errors.Join(fmt.Errorf("none of the images in %s can be read: %s", strings.Join(inputs, ", "), skipped[0]), store.Remove()))
+		try.E(errors.Join(fmt.Errorf("none of the images in %s can be read: %s", strings.Join(inputs, ", "), skipped[0]), os.RemoveAll(store.dir)))
 	}
 	if len(skipped) > 0 {
 		fmt.Fprintf(os.Stderr, "skipped %d of %s\n", len(skipped), plural.Count(len(skipped)+len(rows), "image"))
 	}
 	c.write(store, rows, described)
-	fmt.Printf("wrote %s: %s, %d features each, from %s\n", c.out, plural.Count(len(rows), "image"), c.vit.ViT.Dim, c.vit.ViT.Name)
-	try.E(store.Remove())
+	fmt.Printf("wrote %s: %s, %d features each, from %s\n", c.Out, plural.Count(len(rows), "image"), c.vit.ViT.Dim, c.vit.ViT.Name)
+	try.E(os.RemoveAll(store.dir))
 }
 
-// preprocessingFlags adds the flags of how images are preprocessed. The function that it returns changes what the makers of the weights do where flags say so.
-func preprocessingFlags(c *cobra.Command) func(*vitFile) {
-	flags := c.Flags()
-	size := flags.Int("size", 224, "`PIXELS` of the height and width of crops, or of the shorter side of whole images; by default as the weights' makers have it")
-	resize := flags.Int("resize", 0, "`PIXELS` that the shorter side is resized to; by default the size over the share of --crop")
-	crop := flags.Float64("crop", 0.875, "`SHARE` of the resized image's shorter side that the crop takes; by default as the weights' makers have it")
-	mode := flags.String("crop-mode", string(datasets.CentreCrop), "`MODE`: center, squash, which changes the aspect, or whole, which keeps it and pads to whole patches")
-	interpolation := flags.String("interpolation", string(datasets.Bicubic), "`KERNEL` that images are resized with: bicubic or bilinear")
-	var mean, std []float64
-	number := func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
-	flags.Var(listFlag(&mean, number), "mean", "`COLOUR` to subtract, as three numbers with commas between them; by default ImageNet's mean")
-	flags.Var(listFlag(&std, number), "std", "`COLOUR` to divide by after that; by default ImageNet's standard deviation")
-	return func(v *vitFile) {
-		p := &v.preprocessing
-		refuse(*size < 1 || *size > 8192, "--size %d is not between 1 and 8192", *size)
-		if flags.Changed("size") {
-			if p.Resize > 0 { // The makers' length belongs to their size, and its share to any.
-				p.CropPct, p.Resize = float64(v.size)/float64(p.Resize), 0
-			}
-			v.size = *size
-		}
-		if flags.Changed("crop") {
-			p.CropPct, p.Resize = *crop, 0
-		}
-		if flags.Changed("crop-mode") {
-			p.CropMode = datasets.CropMode(*mode)
-		}
-		if flags.Changed("interpolation") {
-			p.Interpolation = datasets.Interpolation(*interpolation)
-		}
-		for _, colour := range []struct {
-			name  string
-			given []float64
-			to    *[3]float64
-		}{{"mean", mean, &p.Mean}, {"std", std, &p.Std}} {
-			refuse(flags.Changed(colour.name) && (len(colour.given) != 3 || copy(colour.to[:], colour.given) != 3),
-				"--%s: want three numbers with commas between them", colour.name)
-		}
-		if *resize != 0 {
-			p.Resize = *resize
-		}
-		wrong := settings.Check(p)
-		refuse(wrong != nil, "--%s", strings.NewReplacer("crop_pct", "crop", "_", "-").Replace(fmt.Sprint(wrong)))
-	}
-}
-
-// extract computes the features that are still missing, a batch of images of one size at a time. It ends the verb with an error.
-func (c featureCall) extract(ctx context.Context, frozen *evaluation.FeatureExtractor, images imageList, store *evaluation.FeatureStore) {
-	bar, first := progress.New(os.Stderr, "features", len(images.names)), store.Done()
+// extract computes the features that are still missing, a batch of images of one size at a time.
+func (c featureCall) extract(ctx context.Context, frozen *evaluation.FeatureExtractor, images imageList, store *featureStore) {
+	bar, first := progress.New(os.Stderr, "features", len(images.names)), store.done()
 	defer bar.Close()
 	if first > 0 {
 		bar.Resumed(first)
 	}
 	bar.Phase(progress.Compiling)
 	var batch []evaluation.Image
-	b := evaluation.StoredBatch{Done: first}
+	b := featureBatch{Done: first}
 	flush := func() {
-		values := make([][]byte, len(c.names()))
-		for _, blocks := range try.E1(frozen.ExtractAll(batch, c.outputs)) {
-			for i, one := range c.values(blocks) {
-				values[i] = try.E1(binary.Append(values[i], binary.LittleEndian, one))
-			}
-			b.Grid = [2]int{blocks[0].Rows, blocks[0].Columns}
-		}
-		try.E(store.Add(b, values...))
-		batch, b = nil, evaluation.StoredBatch{Done: b.Done}
+		store.add(b, c.tensors(try.E1(frozen.ExtractAll(batch, c.outputs)), store))
+		batch, b = nil, featureBatch{Done: b.Done}
 		bar.Phase("")
 		bar.Set(b.Done, "")
 	}
-	read := func(i int) (one imageRead, _ error) {
-		one.err = panics.Catch(func() (err error) { one.image, err = images.read(first + i); return err })
+	read := func(i int) (one lo.Tuple2[evaluation.Image, error], _ error) {
+		one.B = panics.Catch(func() (err error) { one.A, err = images.read(first + i); return err })
 		return one, nil
 	}
-	for one, err := range datasets.InTurn(ctx, len(images.names)-first, c.batch, read) {
-		if try.E(err); one.err != nil {
-			b.Done, b.Skipped = b.Done+1, append(b.Skipped, one.err.Error())
+	for one, err := range datasets.InTurn(ctx, len(images.names)-first, c.Batch, read) {
+		if try.E(err); one.B != nil {
+			b.Done, b.Skipped = b.Done+1, append(b.Skipped, one.B.Error())
 			continue
 		}
-		if len(batch) > 0 && (batch[0].Height != one.image.Height || batch[0].Width != one.image.Width) {
+		if len(batch) > 0 && (batch[0].Height != one.A.Height || batch[0].Width != one.A.Width) {
 			flush()
 		}
-		batch, b.Images = append(batch, one.image), append(b.Images, images.names[b.Done])
-		if b.Done++; len(batch) == c.batch {
+		batch, b.Images = append(batch, one.A), append(b.Images, images.names[b.Done])
+		if b.Done++; len(batch) == c.Batch {
 			flush()
 		}
 	}
@@ -244,37 +166,45 @@ func (c featureCall) extract(ctx context.Context, frozen *evaluation.FeatureExtr
 	}
 }
 
-// write writes the tensor "class", [images, features], and the tensor "patches", [images, rows, columns, features], or both for each block. Maps of images of
-// several sizes are one tensor an image, "patches.0". It ends the verb with an error.
-func (c featureCall) write(store *evaluation.FeatureStore, rows []string, preprocessing string) {
-	named, dim := map[string]safetensors.RawTensor{}, c.vit.ViT.Dim
-	for i, name := range c.names() {
-		if !strings.HasSuffix(name, "class") && c.vit.preprocessing.CropMode == datasets.WholeImage {
-			row := 0
-			for n, b := range store.Batches {
-				for place := range b.Images {
-					named[fmt.Sprintf("%s.%d", name, row)] = safetensors.RawTensor{
-						Shape: []int{b.Grid[0], b.Grid[1], dim}, Write: func(w io.Writer) error { return store.Copy(w, n, i, place) },
-					}
-					row++
-				}
+// tensors are the features of the next batch of a store: "class", [images, features], and "patches", [images, rows, columns, features], or both for each block. Maps
+// of whole images, which have several sizes, are one tensor an image, "patches.0", [rows, columns, features].
+func (c featureCall) tensors(batch [][]evaluation.Features, store *featureStore) map[string]*tensors.Tensor {
+	named, names, dim := map[string]*tensors.Tensor{}, c.names(), c.vit.ViT.Dim
+	row := lo.SumBy(store.batches, func(b featureBatch) int { return len(b.Images) })
+	for i, name := range names {
+		var all []float32
+		var shape []int
+		for j, blocks := range batch {
+			switch block := blocks[i*len(blocks)/len(names)]; {
+			case strings.HasSuffix(name, "class"):
+				all, shape = append(all, block.Class...), []int{len(batch), dim}
+			case c.vit.preprocessing.CropMode == datasets.WholeImage:
+				named[fmt.Sprintf("%s.%d", name, row+j)] = tensors.FromFlatDataAndDimensions(block.Patches, block.Rows, block.Columns, dim)
+			default:
+				all, shape = append(all, block.Patches...), []int{len(batch), block.Rows, block.Columns, dim}
 			}
-			continue
 		}
-		shape := []int{len(rows), dim}
-		if !strings.HasSuffix(name, "class") {
-			first, _ := lo.Find(store.Batches, func(b evaluation.StoredBatch) bool { return len(b.Images) > 0 })
-			shape = []int{len(rows), first.Grid[0], first.Grid[1], dim}
+		if shape != nil {
+			named[name] = tensors.FromFlatDataAndDimensions(all, shape...)
 		}
-		named[name] = safetensors.RawTensor{Shape: shape, Write: func(w io.Writer) (err error) {
-			for n := 0; n < len(store.Batches) && err == nil; n++ {
-				err = store.Copy(w, n, i, -1)
-			}
-			return err
-		}}
 	}
-	if base, isNPY := strings.CutSuffix(c.out, ".npy"); isNPY {
-		try.E(safetensors.WriteNPY(c.out, named[c.names()[0]]))
+	return named
+}
+
+// write writes the tensors of all batches, which are joined but for those of whole images.
+func (c featureCall) write(store *featureStore, rows []string, preprocessing string) {
+	named, parts := map[string]safetensors.RawTensor{}, map[string][]featureBatch{}
+	for _, b := range store.batches {
+		for name, shape := range b.Shapes {
+			if parts[name] = append(parts[name], b); len(parts[name]) > 1 {
+				named[name].Shape[0] += shape[0]
+				continue
+			}
+			named[name] = safetensors.RawTensor{Shape: slices.Clone(shape), Write: func(w io.Writer) error { return store.copy(w, name, parts[name]...) }}
+		}
+	}
+	if base, isNPY := strings.CutSuffix(c.Out, ".npy"); isNPY {
+		try.E(safetensors.WriteNPY(c.Out, named[c.names()[0]]))
 		oneLine := strings.NewReplacer("\n", `\n`, "\r", `\r`) // A name may hold a line break, and the file has a line for each row.
 		lines := lo.Map(rows, func(row string, _ int) string { return oneLine.Replace(row) + "\n" })
 		try.E(atomicfile.WriteBytes(base+".txt", []byte(strings.Join(lines, ""))))
@@ -286,7 +216,7 @@ func (c featureCall) write(store *evaluation.FeatureStore, rows []string, prepro
 	if len(c.vit.Ignored) > 0 {
 		metadata["ignored"] = strings.Join(c.vit.Ignored, " ")
 	}
-	try.E(safetensors.WriteRaw(c.out, named, metadata))
+	try.E(safetensors.WriteRaw(c.Out, named, metadata))
 }
 
 // imageList is the images whose features are computed.
@@ -297,7 +227,7 @@ type imageList struct {
 }
 
 // openImages opens the images that inputs name, or a .safetensors with a tensor "images", [count, height, width, 3], of standardised images. The images of a
-// single folder are named below it. It ends the verb with an error.
+// single folder are named below it.
 func openImages(inputs []string, v vitFile) (list imageList) {
 	if standardised(inputs) {
 		return openStandardised(inputs[0])
@@ -348,8 +278,87 @@ func digestOf(path string) (string, error) {
 	return "sha256 " + digest, err
 }
 
-// imageRead is an image of a list, or why it cannot be read.
-type imageRead struct {
-	image evaluation.Image
-	err   error
+// featureStore keeps features in a folder while they are computed, in a file for each batch, so that a call that is killed goes on where it stopped and leaves the
+// same bytes.
+type featureStore struct {
+	batches []featureBatch
+	renewed bool // The folder held features of other settings, which are gone.
+	close   func()
+
+	dir  string
+	last string                     // The batch that was read last: most tensors of a batch are read together.
+	read map[string]*tensors.Tensor // What it holds.
+}
+
+// featureBatch is what a file says of its batch.
+type featureBatch struct {
+	Done    int              // Images that were read or skipped, from the first batch on.
+	Images  []string         // The names of those with features.
+	Skipped []string         // Why others have none.
+	Shapes  map[string][]int // Of the tensors in the file.
+
+	file string
+}
+
+// openFeatureStore opens the folder dir, or makes it, with what it holds of the same settings, up to the first batch that is not whole. It ends the verb with an
+// error, also if another process has it open.
+func openFeatureStore(dir string, settings any) *featureStore {
+	wanted := try.E1(json.MarshalIndent(settings, "", "  "))
+	try.E(os.MkdirAll(dir, 0o777))
+	unlock, taken := try.E2(filelock.Try(filepath.Join(dir, "lock")))
+	fail(!taken, "%s: another process is writing it", strings.TrimSuffix(dir, filepath.Ext(dir)))
+	s := &featureStore{dir: dir, close: unlock}
+	settingsFile := filepath.Join(dir, "settings.json")
+	if found, _ := os.ReadFile(settingsFile); !bytes.Equal(found, wanted) { // One that cannot be read is written anew.
+		s.renewed = found != nil
+		for _, old := range try.E1(filepath.Glob(filepath.Join(dir, "*.safetensors"))) {
+			try.E(os.Remove(old))
+		}
+		try.E(atomicfile.WriteBytes(settingsFile, wanted))
+	}
+	for {
+		var b featureBatch
+		metadata, err := safetensors.ReadMetadata(s.next())
+		if err != nil || json.Unmarshal([]byte(metadata["batch"]), &b) != nil || b.Done <= s.done() {
+			return s
+		}
+		b.file = s.next()
+		s.batches = append(s.batches, b)
+	}
+}
+
+// done is the number of images that were read or skipped.
+func (s *featureStore) done() int {
+	if len(s.batches) == 0 {
+		return 0
+	}
+	return s.batches[len(s.batches)-1].Done
+}
+
+// next is the file of the next batch.
+func (s *featureStore) next() string {
+	return filepath.Join(s.dir, fmt.Sprintf("%012d.safetensors", s.done()))
+}
+
+// add writes a batch. Bytes of names that are not UTF-8 become U+FFFD.
+func (s *featureStore) add(b featureBatch, named map[string]*tensors.Tensor) {
+	b.Shapes = lo.MapValues(named, func(t *tensors.Tensor, _ string) []int { return t.Shape().Dimensions })
+	encoded := try.E1(json.Marshal(b))
+	try.E(safetensors.Write(s.next(), named, map[string]string{"batch": string(encoded)}))
+	added := featureBatch{file: s.next()}
+	try.E(json.Unmarshal(encoded, &added)) // As a later call reads it.
+	s.batches = append(s.batches, added)
+}
+
+// copy writes the values of tensors of batches, one after the other.
+func (s *featureStore) copy(w io.Writer, name string, batches ...featureBatch) (err error) {
+	defer try.Handle(&err)
+	for _, b := range batches {
+		if s.last != b.file {
+			s.read, _ = try.E2(safetensors.Read(b.file))
+			s.last = b.file
+		}
+		try.E(s.read[name].ConstBytes(func(values []byte) { try.E1(w.Write(values)) }))
+	}
+	return nil
 }

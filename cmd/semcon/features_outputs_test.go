@@ -147,13 +147,13 @@ func TestFeaturesGoOnAfterAKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	partial, batches := filepath.Join(m.Checkout, "killed.safetensors.partial"), []string{}
+	partial, batches := filepath.Join(m.Checkout, "killed.safetensors.partial"), []string(nil)
 	killed := onGo(semcon(t, m, call("killed.safetensors")...))
 	if err := killed.Start(); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(time.Minute); len(batches) < 3 && time.Now().Before(end); time.Sleep(time.Millisecond) {
-		batches, _ = filepath.Glob(filepath.Join(partial, "*.batch"))
+		batches, _ = filepath.Glob(filepath.Join(partial, "*.safetensors"))
 	}
 	if err := killed.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -162,11 +162,12 @@ func TestFeaturesGoOnAfterAKill(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(m.Checkout, "killed.safetensors")); err == nil {
 		t.Skip("it was done before it was killed: the machine is very busy")
 	}
-	// What a broken disk can leave behind: half a batch, and rubbish behind another.
-	if err := os.Truncate(batches[2], 1000); err != nil {
-		t.Fatal(err)
+	// What a kill can leave behind, and a batch that was not whole.
+	for name, rubbish := range map[string]string{".writing-000000000099.safetensors": "half a batch", filepath.Base(batches[len(batches)-1]): "12345"} {
+		if err := os.WriteFile(filepath.Join(partial, name), []byte(rubbish), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	m.Write(t, "killed.safetensors.partial/000000003.batch", "half a batch")
 	stdout, stderr, status := outcome(t, onGo(semcon(t, m, call("killed.safetensors")...)))
 	if status != 0 || !strings.Contains(stdout, ": 39 images") || !strings.Contains(stderr, "skipped photos/07.png: ") || strings.Contains(stderr, "anew") {
 		t.Errorf("exit status %d, said %q and %q", status, stdout, stderr)
@@ -184,7 +185,7 @@ func TestFeaturesBeginAnewOrRefuse(t *testing.T) {
 	m := newMachine(t)
 	photos(t, m)
 	m.Write(t, "f.npy.partial/settings.json", "{}")
-	m.Write(t, "f.npy.partial/000000000.batch", "00000000\n"+`{"done":3,"images":["a","b","c"],"sizes":[0]}`+"\n")
+	m.Write(t, "f.npy.partial/000000000000.safetensors", "an old batch")
 	stdout, stderr, status := outcome(t, onGo(semcon(t, m, "features", "photos", "--weights", "tiny.safetensors", "--size", "32", "--out", "f.npy")))
 	if status != 0 || !strings.Contains(stdout, "3 images") || !strings.Contains(stderr, "f.npy.partial is of other settings or images, and is begun anew") {
 		t.Errorf("exit status %d, said %q and %q", status, stdout, stderr)

@@ -9,7 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +20,7 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/spelling"
 	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -32,22 +33,6 @@ func (e usageError) Error() string { return e.message }
 
 // usagef makes a [usageError].
 func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
-
-// parsed is the value of a flag that is checked when it is read.
-type parsed[T any] struct {
-	kind  string // "string" or "list".
-	value *T
-	parse func(string) (T, error)
-}
-
-func (p parsed[T]) String() string { return strings.Trim(fmt.Sprint(*p.value), "[]") }
-
-func (p parsed[T]) Type() string { return p.kind }
-
-func (p parsed[T]) Set(text string) (err error) {
-	*p.value, err = p.parse(text)
-	return err
-}
 
 // refuse ends the verb with an error of wrong usage if there is a mistake.
 func refuse(mistake bool, format string, args ...any) {
@@ -64,20 +49,105 @@ func fail(fault bool, format string, args ...any) {
 }
 
 // listFlag is the value of a flag of values with commas between them, and spaces. If it is given twice, the second list counts; an empty text is no list.
-func listFlag[T any](to *[]T, parse func(string) (T, error)) parsed[[]T] {
-	return parsed[[]T]{"list", to, func(text string) (list []T, err error) {
-		if strings.TrimSpace(text) == "" {
-			return nil, nil
-		}
-		for part := range strings.SplitSeq(text, ",") {
-			value, err := parse(strings.TrimSpace(part))
-			if err != nil {
-				return nil, err
+type listFlag[T any] struct {
+	to    *[]T
+	parse func(string) (T, error)
+}
+
+func (f listFlag[T]) String() string { return strings.Trim(fmt.Sprint(*f.to), "[]") }
+
+func (f listFlag[T]) Type() string { return "list" }
+
+func (f listFlag[T]) Set(text string) (err error) {
+	defer try.Handle(&err)
+	*f.to = nil
+	if strings.TrimSpace(text) != "" {
+		*f.to = lo.Map(strings.Split(text, ","), func(part string, _ int) T { return try.E1(f.parse(strings.TrimSpace(part))) })
+	}
+	return nil
+}
+
+// flagTexts describe the flags of a verb by name.
+type flagTexts map[string]flagText
+
+// flagText describes a flag. Its type is that of the field that gets its value.
+type flagText struct {
+	Usage   string
+	Default string   // As it is typed; $NAME is a variable of the environment.
+	Range   string   // Of a number, as the tags of settings have it.
+	OneOf   []string // The only values.
+}
+
+// bind adds the flags that have the names of fields: the field SetupOnly of one of the structs gets the value of --setup-only.
+func (texts flagTexts) bind(c *cobra.Command, structs ...any) {
+	for _, s := range structs {
+		for field, value := range reflect.ValueOf(s).Elem().Fields() {
+			name := strings.ReplaceAll(settings.Key(field.Name), "_", "-")
+			text, known := texts[name]
+			if !known || !field.IsExported() {
+				continue
 			}
-			list = append(list, value)
+			addFlag(c.Flags(), value, name, placeholders.Replace(text.Usage))
+			flag := c.Flags().Lookup(name)
+			if text.OneOf != nil || text.Range != "" {
+				flag.Value = checkedFlag{flag.Value, name, text}
+				complete(c, name, text.OneOf...)
+			}
+			if given := os.ExpandEnv(text.Default); given != "" {
+				try.E(flag.Value.Set(given))
+				flag.DefValue = flag.Value.String()
+			}
 		}
-		return list, nil
-	}}
+	}
+}
+
+// addFlag adds a flag of a field.
+func addFlag(flags *pflag.FlagSet, field reflect.Value, name, usage string) {
+	switch to := field.Addr().Interface().(type) {
+	case *bool:
+		flags.BoolVar(to, name, false, usage)
+	case *int:
+		flags.IntVar(to, name, 0, usage)
+	case *uint64:
+		flags.Uint64Var(to, name, 0, usage)
+	case *float64:
+		flags.Float64Var(to, name, 0, usage)
+	case *time.Duration:
+		flags.DurationVar(to, name, 0, usage)
+	case *[]string:
+		flags.StringArrayVar(to, name, nil, usage)
+	case *[]int:
+		flags.Var(listFlag[int]{to, strconv.Atoi}, name, usage)
+	case *[]float64:
+		flags.Var(listFlag[float64]{to, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }}, name, usage)
+	case pflag.Value:
+		flags.Var(to, name, usage)
+	default: // Texts of a type of their own, such as profiles.
+		flags.StringVar(field.Addr().Convert(reflect.TypeFor[*string]()).Interface().(*string), name, "", usage)
+	}
+}
+
+// checkedFlag is the value of a flag that takes not all values of its type.
+type checkedFlag struct {
+	pflag.Value
+	name string
+	text flagText
+}
+
+func (f checkedFlag) Set(given string) error {
+	values := f.text.OneOf
+	switch err := f.Value.Set(given); {
+	case err != nil:
+		return err
+	case len(values) == 2 && !slices.Contains(values, given):
+		return fmt.Errorf("want %s or %s", values[0], values[1])
+	case values != nil && !slices.Contains(values, given):
+		return fmt.Errorf("want one of %s", strings.Join(values, ", "))
+	case f.text.Range == "":
+		return nil
+	}
+	number, err := strconv.ParseFloat(given, 64)
+	return cmp.Or(err, settings.InRange(f.name, f.text.Range, number))
 }
 
 // flagError says what is wrong with a flag: the flag first, as it is typed.
@@ -137,53 +207,50 @@ func completeExperiments(c *cobra.Command, more ...string) {
 	complete(c, "", lo.Uniq(more)...)
 }
 
-// dataFlag adds the flag --data.
-func dataFlag(c *cobra.Command, folder *string) {
-	c.Flags().StringVar(folder, "data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; by default $SEMCON_DATA")
-}
-
 // profileNames are the names of the profiles.
 func profileNames() []string {
 	return lo.Map(study.Profiles, func(p study.Profile, _ int) string { return string(p) })
 }
 
-// profileFlag adds the flag --profile, whose profile is that of what it names.
-func profileFlag(c *cobra.Command, profile *study.Profile, of string) {
-	*profile = study.Quick
-	c.Flags().Var(parsed[study.Profile]{"string", profile, study.ParseProfile}, "profile", "`PROFILE` "+of+": smoke, quick, real or full")
-	complete(c, "profile", profileNames()...)
-}
-
-// recordFlags adds the flags --profile and --out of verbs that make or read records, whose profile and folder are those of what the texts say.
-func recordFlags(c *cobra.Command, of, folder string) *study.Options {
-	o := &study.Options{}
-	profileFlag(c, &o.Profile, of)
-	c.Flags().StringVar(&o.Out, "out", "out", "`FOLDER` "+folder)
+// studyFlags adds the flags that choose an experiment's cells, and those of other structs. [completeStudy] completes the options after they are parsed.
+func studyFlags(c *cobra.Command, flags flagTexts, others ...any) (o *study.Options) {
+	o = &study.Options{}
+	flags.bind(c, append(others, o, &struct{ Config string }{})...)
+	completeExperiments(c)
+	completeSettings(c)
 	return o
 }
 
-// choiceFlag adds a flag that takes one of several values. The default is the first.
-func choiceFlag(c *cobra.Command, name, usage string, values ...string) *string {
-	value := values[0]
-	c.Flags().Var(parsed[string]{"string", &value, func(text string) (string, error) {
-		switch {
-		case slices.Contains(values, text):
-			return text, nil
-		case len(values) == 2:
-			return "", fmt.Errorf("want %s or %s", values[0], values[1])
-		}
-		return "", fmt.Errorf("want one of %s", strings.Join(values, ", "))
-	}}, name, usage)
-	complete(c, name, values...)
-	return &value
+// completeStudy completes the options of an experiment and finds the experiment that names has. table is the table by whose name it is given, if it is.
+func completeStudy(c *cobra.Command, o *study.Options, names []string) (e study.Experiment, table string) {
+	if i := slices.IndexFunc(names, func(name string) bool { return strings.Contains(name, "=") }); i >= 0 {
+		try.E(usagef("%s is not the name of an experiment; a setting is --set %[1]s, each with its own --set", names[i]))
+	}
+	e, table = oneExperiment(names)
+	if !c.Flags().Changed("data") && (e.GeneratesData || e.DataBySet && e.DataFor(*o) == "") {
+		o.Data = "" // $SEMCON_DATA is for others.
+	}
+	if !e.GeneratesData {
+		requireFolder("data", o.Data)
+	}
+	if file := c.Flags().Lookup("config").Value.String(); file != "" {
+		set, err := readConfig(file)
+		refuse(err != nil, "--config %s: %v", file, err)
+		o.Set = append(set, o.Set...)
+	}
+	locateSettings(c, &o.Set)
+	return e, table
 }
 
-// formatFlag adds the flag --format of verbs that print text or JSON.
-func formatFlag(c *cobra.Command) *string {
-	return choiceFlag(c, "format", "`FORMAT`: text or json", "text", "json")
+// oneExperiment finds the experiment with the given name, or the one with a table of that name in the paper, which it then returns as table.
+func oneExperiment(names []string) (e study.Experiment, table string) {
+	refuse(len(names) != 1, "want the name of one experiment, got %s (\"semcon list\" names them)", listed(names))
+	e, table, err := experiments.Find(names[0])
+	refuse(err != nil, "%v", err)
+	return e, table
 }
 
-// printAs prints a result as one of the formats of [formatFlag]. It ends the verb with an error.
+// printAs prints a result as text or JSON.
 func printAs(format, text string, result any) {
 	if format == "json" {
 		out := json.NewEncoder(os.Stdout)
@@ -221,22 +288,6 @@ func printLines(text string) {
 	printAs("json", "", lines)
 }
 
-// weightsFlag adds the flag of a file of weights.
-func weightsFlag(c *cobra.Command) *string {
-	return c.Flags().String("weights", "", "`WEIGHTS`: a file, .pth or .safetensors, a folder with one, or a name of the Hugging Face Hub such as facebook/dino-vits16")
-}
-
-// trainingFlags adds the flags of the verbs that train, and returns the number of devices.
-func trainingFlags(c *cobra.Command, cache *string, checkpointEvery *time.Duration) (devices *int) {
-	c.Flags().StringVar(cache, "cache", "", "`FOLDER` that keeps training images decoded and shrunk, for later epochs and runs; 3 bytes a pixel")
-	c.Flags().DurationVar(checkpointEvery, "checkpoint-every", 20*time.Second, "`TIME` between checkpoints: the most that a kill loses")
-	return c.Flags().Int("devices", 1, "`NUMBER` of devices of this host that share each batch: GPUs, or parts of the CPU on XLA's CPU plugin")
-}
-
-func parallelFlag(c *cobra.Command, n *int) {
-	c.Flags().IntVar(n, "parallel", 0, "`NUMBER` of runs at the same time; by default 1 in full, and one per core in quick and smoke")
-}
-
 // requireFolder ends the verb with an error if the folder that a flag names does not exist. An empty flag names none.
 func requireFolder(flag, folder string) {
 	info, err := os.Stat(folder)
@@ -260,17 +311,4 @@ func requireWritableFile(flag, file string) {
 // listed says how many names a command line has, and which.
 func listed(names []string) string {
 	return lo.Ternary(len(names) == 0, "none", fmt.Sprintf("%d (%s)", len(names), strings.Join(names, ", ")))
-}
-
-// commandLine joins words as a shell reads them.
-func commandLine(words ...string) string {
-	return strings.Join(lo.Map(words, func(word string, _ int) string { return quote(word) }), " ")
-}
-
-// plainWord matches what means itself in a shell.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@=,+-]+$`)
-
-// quote makes a word of the shell.
-func quote(word string) string {
-	return lo.Ternary(plainWord.MatchString(word), word, "'"+strings.ReplaceAll(word, "'", `'\''`)+"'")
 }

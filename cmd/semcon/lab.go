@@ -28,53 +28,45 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func labVerb() *cobra.Command {
-	c := &cobra.Command{
-		Use: "lab", Short: "set everything up under .semcon/ and open JupyterLab on copies of the notebooks in out/lab/", Args: noNames,
-		Example: "semcon lab --profile smoke\nsemcon lab --port 9000 --no-browser\nsemcon lab --setup-only --global",
+func labVerb(c *cobra.Command, flags flagTexts) {
+	var f struct {
+		Port                                    int
+		NoBrowser, Originals, SetupOnly, Global bool
+		Profile, Data                           string
 	}
-	flags := c.Flags()
-	port := flags.Int("port", 0, "`PORT` of 127.0.0.1 to listen on (default: the first free one from 8888)")
-	noBrowser := flags.Bool("no-browser", false, "print the address and open no browser")
-	profile := flags.String("profile", os.Getenv("SEMCON_PROFILE"), "`PROFILE` of the experiments in the notebooks: smoke, quick, real or full; by default $SEMCON_PROFILE, or else quick")
+	flags.bind(c, &f)
 	complete(c, "profile", profileNames()...)
-	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets for the notebooks, by default $SEMCON_DATA; without either they draw synthetic images")
-	originals := flags.Bool("originals", false, "open the project's own notebooks, not copies in out/lab/")
-	setupOnly := flags.Bool("setup-only", false, "set up and exit")
-	global := flags.Bool("global", false, "with --setup-only: install the XLA plugin into your cache folder, for binaries outside a checkout")
 	c.Run = func(c *cobra.Command, _ []string) {
-		refuse(*port < 0 || *port > 65535, "--port %d is not between 1 and 65535", *port)
-		_, err := study.ParseProfile(*profile)
-		refuse(*profile != "" && err != nil, "--%v", err)
-		if *data != "" {
-			*data = try.E1(filepath.Abs(*data))
-			requireFolder("data", *data)
+		_, err := study.ParseProfile(f.Profile)
+		refuse(f.Profile != "" && err != nil, "--%v", err)
+		if f.Data != "" {
+			f.Data = try.E1(filepath.Abs(f.Data))
+			requireFolder("data", f.Data)
 		}
-		refuse(*global && !*setupOnly, "--global needs --setup-only: the notebooks need a checkout")
-		in := try.E1(installOf(*global))
+		refuse(f.Global && !f.SetupOnly, "--global needs --setup-only: the notebooks need a checkout")
+		in := try.E1(installOf(f.Global))
 		folder, copies := filepath.Join(in.root, "notebooks"), filepath.Join(in.root, "out", "lab")
-		if !*originals && !*setupOnly {
+		if !f.Originals && !f.SetupOnly {
 			try.E(atomicfile.Writable(copies))
 		}
 		try.E(in.ensure(c.Context(), os.Stderr))
-		if *setupOnly {
+		if f.SetupOnly {
 			fmt.Printf("%s is set up\n", cmp.Or(in.root, in.folder))
 			return
 		}
-		*port = freePort(*port)
-		if !*originals {
+		f.Port = freePort(f.Port)
+		if !f.Originals {
 			folder = copies
 			copyNotebooks(in.root, copies, os.Stderr)
 		}
-		lab := labCommand(c.Context(), in, folder, *port, !*noBrowser && hasDesktop())
-		lab.Env = append(lab.Env, "SEMCON_PROFILE="+*profile, "SEMCON_DATA="+*data, "SEMCON_OUT="+cmp.Or(os.Getenv("SEMCON_OUT"), filepath.Join(in.root, "out")))
-		serveLab(c.Context(), in, lab, folder, *port)
+		lab := labCommand(c.Context(), in, folder, f.Port, !f.NoBrowser && hasDesktop())
+		lab.Env = append(lab.Env, "SEMCON_PROFILE="+f.Profile, "SEMCON_DATA="+f.Data, "SEMCON_OUT="+cmp.Or(os.Getenv("SEMCON_OUT"), filepath.Join(in.root, "out")))
+		serveLab(c.Context(), in, lab, folder, f.Port)
 	}
-	return c
 }
 
 // serveLab runs JupyterLab on a folder until ctx ends, which is the normal end, or until it fails. The token is passed in the environment,
-// because every user of a machine can read the arguments of a process. It ends the verb with an error.
+// because every user of a machine can read the arguments of a process.
 func serveLab(ctx context.Context, in install, lab *exec.Cmd, folder string, port int) {
 	log := try.E1(os.Create(in.dir("lab.log")))
 	defer log.Close()
@@ -150,7 +142,7 @@ func waitForServer(ctx context.Context, port int, token string) error {
 	return fmt.Errorf("JupyterLab does not answer on port %d after %s", port, patience)
 }
 
-// freePort returns the wanted port if it is free, or for 0 the first free port from 8888. It ends the verb with an error.
+// freePort returns the wanted port if it is free, or for 0 the first free port from 8888.
 func freePort(wanted int) int {
 	const first, last = 8888, 8987
 	for port := cmp.Or(wanted, first); port <= max(wanted, last); port++ {
@@ -188,7 +180,7 @@ var linksOfNotebooks = strings.NewReplacer("](../docs/", "](docs/", "](../"+read
 
 // copyNotebooks updates the copies of the notebooks of a checkout and of the pages that they link to. Users run and edit the copies, and the checkout stays
 // unchanged. If an original has changed, it replaces its copy and the outputs in it, unless the user has edited the copy. copyNotebooks prints
-// each edited copy that it keeps to w. It ends the verb with an error.
+// each edited copy that it keeps to w.
 func copyNotebooks(root, to string, w io.Writer) {
 	record := filepath.Join(to, copiesFile)
 	content, _ := os.ReadFile(record)

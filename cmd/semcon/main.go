@@ -4,6 +4,7 @@ package main
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -24,24 +25,33 @@ import (
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/backend"
 	_ "github.com/semcon/semcon/sccore/backend/buffers" // The program keeps large buffers between steps.
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+	"go.yaml.in/yaml/v2"
 )
 
-// verbs make the commands of semcon, in the order of the help. Verbs of one subject share a file. A verb stops soon after its context ends, and the next call
-// resumes. Its error is one line that names the file, the flag or the value. [refuse] and [fail] end a verb with an error.
-var verbs = []func() *cobra.Command{
-	labVerb, notebooksVerb, doctorVerb, benchVerb, dataVerb, listVerb, trainVerb, runVerb, statusVerb, watchVerb, submitVerb, tableVerb, claimsVerb, recordsVerb, compareVerb, reportVerb,
-	reproduceVerb, importVerb, featuresVerb, segmentVerb, detectVerb, attentionVerb, showVerb, evaluateVerb, settingsVerb, versionVerb, helpVerb,
+// verbsFile describes the verbs. Verbs of one subject share a file of code.
+//
+//go:embed verbs.yaml
+var verbsFile string
+
+// verbs complete the commands of verbsFile, by name, with the flags that are described there and with what they do. A verb stops soon after its context ends, and the next call resumes. Its error is
+// one line that names the file, the flag or the value. Functions that return no error end the verb with theirs, by [refuse], [fail] or package try.
+var verbs = map[string]func(c *cobra.Command, flags flagTexts){
+	"lab": labVerb, "notebooks": notebooksVerb, "doctor": doctorVerb, "bench": benchVerb, "data": dataVerb, "list": listVerb, "train": trainVerb, "run": runVerb, "status": statusVerb,
+	"watch": watchVerb, "submit": submitVerb, "table": tableVerb, "claims": claimsVerb, "records": recordsVerb, "compare": compareVerb, "report": reportVerb,
+	"reproduce": reproduceVerb, "import": importVerb, "features": featuresVerb, "segment": segmentVerb, "detect": detectVerb, "attention": attentionVerb, "show": showVerb,
+	"evaluate": evaluateVerb, "settings": settingsVerb, "version": versionVerb, "help": helpVerb,
 }
+
+// placeholders are what texts of verbsFile stand for.
+var placeholders = strings.NewReplacer("INPUTS", inputsHelp, "ARCHITECTURES", strings.Join(encoder.ViTNames(), ", "), "BROWSERS", strings.Join(browsers[:3], ", "))
 
 // kept names the annotation of a verb that says what an interrupted call keeps for the next one.
 const kept = "kept"
-
-// keeps is the annotation of the verbs that train.
-var keeps = map[string]string{kept: "records and checkpoints are kept"}
 
 // outVariable names the folder of the results of a notebook's session.
 const outVariable = "SEMCON_OUT"
@@ -54,8 +64,20 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(flagError)
 	cobra.EnableCommandSorting = false
-	for _, verb := range verbs {
-		c := verb()
+	var file struct {
+		Shared any
+		Verbs  []*struct {
+			cobra.Command `yaml:",inline"`
+			Described     flagTexts `yaml:"flags"`
+		}
+	}
+	try.E(yaml.UnmarshalStrict([]byte(verbsFile), &file))
+	for _, verb := range file.Verbs {
+		c := &verb.Command
+		if c.Long = placeholders.Replace(c.Long); !strings.Contains(c.Use, " ") {
+			c.Args = noNames
+		}
+		verbs[c.Name()](c, verb.Described)
 		if c.Name() == "help" {
 			root.SetHelpCommand(c)
 		}
@@ -177,7 +199,11 @@ var longFlag = regexp.MustCompile(`--[a-z][a-z-]*`)
 
 // elsewhere says which verb has the flags of weights that an error advises, if the failed verb lacks one.
 func elsewhere(failed *cobra.Command, advice string) string {
-	has := importVerb().Flags()
+	importing, _, err := failed.Root().Find([]string{"import"})
+	if err != nil {
+		return ""
+	}
+	has := importing.Flags()
 	name, lacks := lo.Find(longFlag.FindAllString(advice, -1), func(name string) bool {
 		return has.Lookup(name[2:]) != nil && failed.Flags().Lookup(name[2:]) == nil
 	})
@@ -198,19 +224,17 @@ func oneLine(err error) string {
 	return fmt.Sprintf("%T without a message", err)
 }
 
-func helpVerb() *cobra.Command {
-	c := &cobra.Command{
-		Use: "help [VERB]", Short: "list the verbs, or describe one", Example: "semcon help lab\nsemcon help --man ~/.local/share/man/man1",
-		ValidArgsFunction: func(c *cobra.Command, _ []string, _ string) (verbs []string, how cobra.ShellCompDirective) {
-			verbs = lo.Map(c.Root().Commands(), func(verb *cobra.Command, _ int) string { return verb.Name() + "\t" + verb.Short })
-			return verbs, cobra.ShellCompDirectiveNoFileComp
-		},
+func helpVerb(c *cobra.Command, flags flagTexts) {
+	c.ValidArgsFunction = func(c *cobra.Command, _ []string, _ string) (verbs []string, how cobra.ShellCompDirective) {
+		verbs = lo.Map(c.Root().Commands(), func(verb *cobra.Command, _ int) string { return verb.Name() + "\t" + verb.Short })
+		return verbs, cobra.ShellCompDirectiveNoFileComp
 	}
-	man := c.Flags().String("man", "", "`FOLDER` to write man pages of all verbs to, instead")
+	var f struct{ Man string }
+	flags.bind(c, &f)
 	c.Run = func(c *cobra.Command, names []string) {
-		if *man != "" {
-			try.E(os.MkdirAll(*man, 0o777))
-			try.E(doc.GenManTree(c.Root(), &doc.GenManHeader{Section: "1"}, *man))
+		if f.Man != "" {
+			try.E(os.MkdirAll(f.Man, 0o777))
+			try.E(doc.GenManTree(c.Root(), &doc.GenManHeader{Section: "1"}, f.Man))
 			return
 		}
 		described, _, err := c.Root().Find(names)
@@ -220,20 +244,16 @@ func helpVerb() *cobra.Command {
 		described.InitDefaultHelpFlag()
 		try.E(described.Help())
 	}
-	return c
 }
 
-func versionVerb() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "print the version and the commit of this program, the engine, and the versions of what computes", Example: "semcon version", Args: noNames,
-		Run: func(*cobra.Command, []string) {
-			versions := backend.Versions()
-			fmt.Printf("%-8s %s, %s\n", "semcon", backend.Version, cmp.Or(versions["semcon"], "unknown commit"))
-			fmt.Printf("%-8s %s\n", "engine", backend.Engine())
-			for _, name := range []string{"gomlx", "compute", "go-xla"} {
-				fmt.Printf("%-8s %s\n", name, cmp.Or(versions[name], "not in this program"))
-			}
-			fmt.Printf("%-8s %s, %s/%s\n", "go", versions["go"], runtime.GOOS, runtime.GOARCH)
-		},
+func versionVerb(c *cobra.Command, _ flagTexts) {
+	c.Run = func(*cobra.Command, []string) {
+		versions := backend.Versions()
+		fmt.Printf("%-8s %s, %s\n", "semcon", backend.Version, cmp.Or(versions["semcon"], "unknown commit"))
+		fmt.Printf("%-8s %s\n", "engine", backend.Engine())
+		for _, name := range []string{"gomlx", "compute", "go-xla"} {
+			fmt.Printf("%-8s %s\n", name, cmp.Or(versions[name], "not in this program"))
+		}
+		fmt.Printf("%-8s %s, %s/%s\n", "go", versions["go"], runtime.GOOS, runtime.GOARCH)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +23,8 @@ func TestMain(m *testing.M) {
 	case "semcon":
 		main()
 	case "busy semcon":
-		verbs = append(verbs, busyVerb)
+		verbsFile += "  - use: busy now\n    annotations: {kept: checkpoint kept}\n"
+		verbs["busy"] = busyVerb
 		main()
 	case "jupyterlab":
 		serveFakeLab(os.Args[1:])
@@ -81,7 +83,7 @@ func TestExitStatuses(t *testing.T) {
 		{[]string{"lab", "--port", "web"}, 2, []string{"semcon lab:", "port", "web"}},
 		{[]string{"lab", "--port", "70000"}, 2, []string{"--port 70000"}},
 		{[]string{"lab", "--profile", "huge"}, 2, []string{`--profile "huge"`, "smoke, quick, real and full"}},
-		{[]string{"notebooks", "--profile", "huge"}, 2, []string{`--profile "huge"`, "smoke, quick, real and full"}},
+		{[]string{"notebooks", "--profile", "huge"}, 2, []string{`--profile "huge"`, "want one of smoke, quick, real, full"}},
 		{[]string{"notebooks", "--timeout", "-1s"}, 2, []string{"--timeout -1s"}},
 		{[]string{"notebooks", "none"}, 2, []string{"none.ipynb"}},
 	} {
@@ -136,14 +138,15 @@ func TestEveryVerbHasHelpAndRefusesUnknownFlags(t *testing.T) {
 	}
 }
 
+// act adds a verb "act" for a test, which says what it does.
+func act(t *testing.T, verb func(c *cobra.Command, _ flagTexts)) {
+	file, all := verbsFile, verbs
+	t.Cleanup(func() { verbsFile, verbs = file, all })
+	verbsFile, verbs = file+"  - use: act NAMES\n", maps.Clone(all)
+	verbs["act"] = verb
+}
+
 func TestFailuresAreOneLine(t *testing.T) {
-	all := verbs
-	t.Cleanup(func() { verbs = all })
-	act := func(run func() error) func() *cobra.Command {
-		return func() *cobra.Command {
-			return &cobra.Command{Use: "act", Run: func(*cobra.Command, []string) { try.E(run()) }}
-		}
-	}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, test := range []struct {
@@ -156,7 +159,7 @@ func TestFailuresAreOneLine(t *testing.T) {
 		{"error", t.Context(), func() error { return errors.New("data/x.bin: truncated\nand a stack\n") }, 1, "semcon act: data/x.bin: truncated\n"},
 		{"panic with an error", t.Context(), func() error { panic(errors.New("\nshapes differ\nstack")) }, 1, "semcon act: internal error: shapes differ\n"},
 		{"panic with a text", t.Context(), func() error { panic("shapes differ") }, 1, "semcon act: internal error: shapes differ\n"},
-		{"panic of the runtime", t.Context(), func() error { return []error{}[len(all)] }, 1, "semcon act: internal error: runtime error: index out of range"},
+		{"panic of the runtime", t.Context(), func() error { return []error{}[len(verbs)] }, 1, "semcon act: internal error: runtime error: index out of range"},
 		{"usage", t.Context(), func() error { return usagef("--seeds %d: at least 1", 0) }, 2, "semcon act: --seeds 0: at least 1\n"},
 		{"interrupted", canceled, func() error { return context.Canceled }, 130, "semcon act: stopped\n"},
 		{"interrupted, and unable to save", canceled, func() error { return errors.New("out/x: no space left on device") }, 1,
@@ -166,7 +169,7 @@ func TestFailuresAreOneLine(t *testing.T) {
 		{"success", t.Context(), func() error { return nil }, 0, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			verbs = []func() *cobra.Command{act(test.run)}
+			act(t, func(c *cobra.Command, _ flagTexts) { c.Run = func(*cobra.Command, []string) { try.E(test.run()) } })
 			var stderr bytes.Buffer
 			if status := command(test.ctx, []string{"act"}, &stderr); status != test.status {
 				t.Errorf("exit status %d, want %d", status, test.status)
@@ -179,15 +182,12 @@ func TestFailuresAreOneLine(t *testing.T) {
 }
 
 func TestNamesAndFlagsInAnyOrder(t *testing.T) {
-	all := verbs
-	t.Cleanup(func() { verbs = all })
 	var only string
 	var names []string
-	verbs = []func() *cobra.Command{func() *cobra.Command {
-		c := &cobra.Command{Use: "act", Run: func(_ *cobra.Command, args []string) { names = args }}
+	act(t, func(c *cobra.Command, _ flagTexts) {
+		c.Run = func(_ *cobra.Command, args []string) { names = args }
 		c.Flags().StringVar(&only, "only", "", "")
-		return c
-	}}
+	})
 	if status := command(t.Context(), []string{"act", "a", "--only", "x", "b", "--", "--c"}, os.Stderr); status != 0 || only != "x" || !slices.Equal(names, []string{"a", "b", "--c"}) {
 		t.Errorf("exit status %d, names %q, --only %q", status, names, only)
 	}

@@ -23,6 +23,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dsnet/try"
 	"github.com/semcon/semcon/internal/atomicfile"
@@ -34,39 +35,35 @@ import (
 //go:embed execute_notebook.py
 var executeScript string
 
-func notebooksVerb() *cobra.Command {
-	c := &cobra.Command{
-		Use: "notebooks [NOTEBOOK...]", Short: "execute notebooks headless; HTML and executed copies go to out/notebooks/", Annotations: keeps,
-		Example: "semcon notebooks 01_augmentation_study --profile smoke",
+func notebooksVerb(c *cobra.Command, flags flagTexts) {
+	var f struct {
+		Profile   study.Profile
+		Out, Data string
+		Timeout   time.Duration
+		Update    bool
 	}
-	flags := c.Flags()
-	var profile study.Profile
-	profileFlag(c, &profile, "of the experiments")
-	out := flags.String("out", "out", "`FOLDER` of the results")
-	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets, by default $SEMCON_DATA; without either the notebooks draw synthetic images")
-	timeout := flags.Duration("timeout", 0, "`TIME` limit of one cell, such as 90s or 2h; 0 for none")
-	update := flags.Bool("update", false, "also write the outputs into the notebooks themselves")
+	flags.bind(c, &f)
 	c.Run = func(c *cobra.Command, names []string) {
-		refuse(*timeout < 0, "--timeout %s is negative", *timeout)
-		requireWritable("out", *out)
-		requireFolder("data", *data)
+		refuse(f.Timeout < 0, "--timeout %s is negative", f.Timeout)
+		requireWritable("out", f.Out)
+		requireFolder("data", f.Data)
 		in := try.E1(installOf(false))
 		files := notebookFiles(filepath.Join(in.root, "notebooks"), names)
 		// The cells read the command line through package nb. They run in the folder of the notebook, so paths are absolute.
-		env := append(in.environ(), "SEMCON_PROFILE="+string(profile), "SEMCON_OUT="+try.E1(filepath.Abs(*out)))
-		if *data != "" {
-			env = append(env, "SEMCON_DATA="+try.E1(filepath.Abs(*data)))
+		env := append(in.environ(), "SEMCON_PROFILE="+string(f.Profile), "SEMCON_OUT="+try.E1(filepath.Abs(f.Out)))
+		if f.Data != "" {
+			env = append(env, "SEMCON_DATA="+try.E1(filepath.Abs(f.Data)))
 		}
 		try.E(in.ensure(c.Context(), os.Stderr))
-		folder := filepath.Join(*out, "notebooks")
+		folder := filepath.Join(f.Out, "notebooks")
 		try.E(os.MkdirAll(folder, 0o777))
 		for _, file := range files {
 			result := filepath.Join(folder, strings.TrimSuffix(filepath.Base(file), ".ipynb"))
 			python := exec.CommandContext(c.Context(), in.python(), "-c", executeScript,
-				file, result+".ipynb", result+".html", strconv.Itoa(int(timeout.Seconds()+0.5)), headlessKernelName)
+				file, result+".ipynb", result+".html", strconv.Itoa(int(f.Timeout.Seconds()+0.5)), headlessKernelName)
 			python.Env = env
 			execute(c.Context(), python, file, result)
-			if *update {
+			if f.Update {
 				clean, err := cleanNotebook(try.E1(os.ReadFile(result+".ipynb")), in.root)
 				fail(err != nil, "%s.ipynb: %w", result, err)
 				try.E(atomicfile.WriteBytes(file, clean))
@@ -74,11 +71,9 @@ func notebooksVerb() *cobra.Command {
 			fmt.Println(result + ".html")
 		}
 	}
-	return c
 }
 
-// notebookFiles finds the named notebooks: with or without .ipynb, in the folder or at a path. Without names it returns all notebooks in the
-// folder. It ends the verb with an error.
+// notebookFiles finds the named notebooks: with or without .ipynb, in the folder or at a path. Without names it returns all notebooks in the folder.
 func notebookFiles(folder string, names []string) (files []string) {
 	if len(names) == 0 {
 		files = try.E1(filepath.Glob(filepath.Join(folder, "*.ipynb")))
@@ -95,7 +90,7 @@ func notebookFiles(folder string, names []string) (files []string) {
 }
 
 // execute runs the script that executes a notebook, and shows its progress. Results are at a path without its extension: .ipynb, .html, and .log with the
-// kernel's own messages. It ends the verb with an error.
+// kernel's own messages.
 func execute(ctx context.Context, python *exec.Cmd, notebook, result string) {
 	log := try.E1(os.Create(result + ".log"))
 	defer log.Close()

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/semcon/semcon/internal/torture/samerun"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
@@ -65,7 +64,7 @@ func TestKilledPretrainingEndsWithTheSameBytes(t *testing.T) {
 	if _, stderr, status := outcome(t, onGo(semcon(t, m, append(tinyPretrain, "--out", killed)...))); status != 0 {
 		t.Fatalf("exit status %d: %s", status, stderr)
 	}
-	result, err := samerun.Compare(whole, killed)
+	result, err := compareRuns(whole, killed)
 	if err != nil {
 		t.Fatal(err)
 	}

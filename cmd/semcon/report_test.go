@@ -11,7 +11,7 @@ func TestReportsArePrintedByABrowser(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)
 	pdf := filepath.Join(dir, "report.pdf")
-	target := &reportTarget{format: new("pdf"), to: pdf}
+	target := &reportTarget{Format: "pdf", To: pdf}
 	if err := ended(func() { target.check("out") }); err == nil || !strings.Contains(err.Error(), "looked for chromium, ") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("without a browser: %v", err)
 	}

@@ -68,7 +68,7 @@ func TestReportAndCompareRefuse(t *testing.T) {
 		{[]string{"report", "--out", "results", "--to", "results"}, 1, "--to results: is a folder"},
 		{[]string{"report", "--out", "results", "--profile", "huge"}, 2, `--profile "huge"`},
 		{[]string{"reproduce", "none"}, 2, `unknown experiment "none"`},
-		{[]string{"reproduce", "--parallel", "-1"}, 2, "--parallel -1 is negative"},
+		{[]string{"reproduce", "--parallel", "-1"}, 2, "--parallel -1 is not at least 0"},
 		{[]string{"compare", "pretrain"}, 2, "want two runs, such as ablation/line2, got 1 (pretrain)"},
 		{[]string{"compare", "pretrain", "pretrain", "--out", "results"}, 1, "run pretrain: no records in results/pretrain"},
 		{[]string{"compare", "a", "b", "--to", "x.png"}, 2, "--to x.png: want a file that ends with .html"},

@@ -115,14 +115,6 @@ func defaults(e study.Experiment, profile study.Profile, dataset string) (all []
 // isGroup reports whether a setting is a group that [whatDiffers] has left out.
 func isGroup(s settings.Setting) bool { return s.Field == "" }
 
-// settingLine is a setting in JSON.
-type settingLine struct {
-	Key     string `json:"key"`
-	Default string `json:"default"` // As --set takes it; " or " between values that differ between runs.
-	Allowed string `json:"allowed"`
-	Meaning string `json:"meaning"`
-}
-
 // maxConfig is the largest file of settings that is read, in bytes.
 const maxConfig = 1 << 20
 
@@ -160,7 +152,7 @@ func readConfig(file string) (set []string, err error) {
 	return set, nil
 }
 
-// settingsOf lists the settings of the experiment that names has, or of the verb train, with its name and what the defaults are of. It ends the verb with an error.
+// settingsOf lists the settings of the experiment that names has, or of the verb train, with its name and what the defaults are of.
 func settingsOf(names []string, profile study.Profile, dataset string) (name, title string, all []settings.Setting) {
 	if len(names) == 1 && names[0] == "train" {
 		const images = 1000
@@ -188,22 +180,19 @@ func completeSettings(c *cobra.Command) {
 	}))
 }
 
-func settingsVerb() *cobra.Command {
-	c := &cobra.Command{
-		Use: "settings EXPERIMENT|train [WORD]", Short: "list what --set changes of an experiment: keys, their defaults, what they mean; with a WORD every key that has it",
-		Example: "semcon settings pretrain\nsemcon settings pretrain second.lambdas --profile full\nsemcon settings pretrain --format yaml > mine.yaml",
-	}
+func settingsVerb(c *cobra.Command, flags flagTexts) {
 	completeExperiments(c, "train")
-	var profile study.Profile
-	profileFlag(c, &profile, "whose defaults are shown")
-	dataset := c.Flags().String("dataset", "", "`NAME` of the dataset whose defaults are shown, as in names of runs: coco, images; by default synthetic ones, in full the first")
-	format := choiceFlag(c, "format", "`FORMAT`: text, json, or yaml, a file for --config of run with every key in a comment", "text", "json", "yaml")
+	var f struct {
+		Profile         study.Profile
+		Dataset, Format string
+	}
+	flags.bind(c, &f)
 	c.Run = func(_ *cobra.Command, names []string) {
 		word := ""
 		if len(names) == 2 {
 			names, word = names[:1], names[1]
 		}
-		name, title, all := settingsOf(names, profile, *dataset)
+		name, title, all := settingsOf(names, f.Profile, f.Dataset)
 		var meanings map[string]string
 		try.E(json.Unmarshal(meaningsFile, &meanings))
 		header := fmt.Sprintf("%s, %s: keys of --set, their defaults and what they mean\n", name, title)
@@ -213,13 +202,13 @@ func settingsVerb() *cobra.Command {
 		all = slices.DeleteFunc(all, func(s settings.Setting) bool { return !strings.Contains(s.Key, settings.Key(word)) })
 		refuse(len(all) == 0, "%s has no setting with %q in its key", name, word)
 		switch {
-		case *format == "json":
-			printAs("json", "", lo.Map(all, func(s settings.Setting, _ int) settingLine {
-				return settingLine{s.Key, s.Value, s.Allowed, meanings[s.Field]}
+		case f.Format == "json":
+			printAs("json", "", lo.Map(all, func(s settings.Setting, _ int) map[string]string {
+				return map[string]string{"key": s.Key, "default": s.Value, "allowed": s.Allowed, "meaning": meanings[s.Field]}
 			}))
 			return
-		case *format == "yaml":
-			fmt.Printf("# Settings of %s, profile %s. Take the # away from a key to change it: semcon run %[1]s --config FILE\n", name, profile)
+		case f.Format == "yaml":
+			fmt.Printf("# Settings of %s, profile %s. Take the # away from a key to change it: semcon run %[1]s --config FILE\n", name, f.Profile)
 			for _, s := range all {
 				fmt.Printf("\n# %s\n# %s: %s\n", strings.ReplaceAll(meanings[s.Field], "\n", " "), s.Key, s.Value)
 			}
@@ -240,5 +229,4 @@ func settingsVerb() *cobra.Command {
 			fmt.Printf("%s=%s\n    %s\n", s.Key, s.Value, meaning)
 		}
 	}
-	return c
 }

@@ -148,10 +148,6 @@ func (in install) steps(m machine) []setupStep {
 	if in.root == "" {
 		return steps
 	}
-	modulesOf := func(folder string) string {
-		mod, sum := in.modules(folder)
-		return mod + sum
-	}
 	files := in.jupyterSettings(m)
 	settings := setupStep{name: "settings", within: "Jupyter", tasks: []setupTask{{"settings of Jupyter", func(context.Context, *transcript) error {
 		for _, s := range files {
@@ -164,29 +160,29 @@ func (in install) steps(m machine) []setupStep {
 	return append(steps,
 		setupStep{
 			name:     "Go kernel",
-			inputs:   []string{in.root, m.goVersion, modulesOf(""), kernelFile},
+			inputs:   []string{in.root, m.goVersion, in.modules(""), kernelFile},
 			products: []string{in.dir("bin", "gonb"), in.dir("bin", "goimports")},
 			tasks:    []setupTask{in.installKernel(m)},
 		},
 		setupStep{ // Its gopls has a module of its own, because its dependencies differ from the project's.
 			name:     "completion",
-			inputs:   []string{in.root, m.goVersion, modulesOf("tools/gopls")},
+			inputs:   []string{in.root, m.goVersion, in.modules("tools/gopls")},
 			products: []string{in.dir("bin", "gopls")},
 			tasks:    []setupTask{{"completion of Go code", in.goTask(m, "-C", "tools/gopls", "install", "tool")}},
 		},
 		setupStep{
 			name:   "build",
-			inputs: []string{in.root, m.goVersion, fmt.Sprint(m.cgo), modulesOf(""), goFlags},
+			inputs: []string{in.root, m.goVersion, fmt.Sprint(m.cgo), in.modules(""), goFlags},
 			tasks:  []setupTask{{"Go modules", in.goTask(m, "mod", "download")}, {"build of the project", in.goTask(m, "build", "./...")}},
 		},
 		settings)
 }
 
 // modules returns go.mod and go.sum of the module in a folder of the checkout.
-func (in install) modules(folder string) (mod, sum string) {
-	content, _ := os.ReadFile(filepath.Join(in.root, folder, "go.mod")) // Go says what is wrong with it.
-	sums, _ := os.ReadFile(filepath.Join(in.root, folder, "go.sum"))
-	return string(content), string(sums)
+func (in install) modules(folder string) string {
+	mod, _ := os.ReadFile(filepath.Join(in.root, folder, "go.mod")) // Go says what is wrong with it.
+	sum, _ := os.ReadFile(filepath.Join(in.root, folder, "go.sum"))
+	return string(mod) + string(sum)
 }
 
 // goTask returns a task that runs the go command in the checkout.
@@ -226,7 +222,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// do runs the pending steps one after the other, with one bar for all their tasks, which shows the latest line of the running one. It ends the verb with an error.
+// do runs the pending steps one after the other, with one bar for all their tasks, which shows the latest line of the running one.
 func (in install) do(ctx context.Context, steps []setupStep, w io.Writer) {
 	steps = slices.DeleteFunc(steps, func(s setupStep) bool { return !s.pending })
 	log := try.E1(os.Create(in.dir("setup.log")))

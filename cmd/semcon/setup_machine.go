@@ -219,11 +219,11 @@ func kernelChanges() (changes []kernelChange) {
 	return changes
 }
 
-// installKernel returns the task that builds the tools in go.mod, the Go kernel with [kernelChanges] among them. Go replaces no file of a module in its cache.
-// So the build takes the module through a link, with a go.mod beside the project's own.
+// installKernel returns the task that builds the tools in go.mod, the Go kernel with [kernelChanges] among them: from a copy of its module, with a go.mod beside the
+// project's own.
 func (in install) installKernel(m machine) setupTask {
 	folder := in.dir("kernel")
-	build := in.goTask(m, "install", "-modfile="+filepath.Join(folder, "go.mod"), "-overlay="+filepath.Join(folder, "overlay.json"), "tool")
+	build := in.goTask(m, "install", "-modfile="+filepath.Join(folder, "go.mod"), "tool")
 	return setupTask{"Go kernel", func(ctx context.Context, out *transcript) error {
 		download := exec.CommandContext(ctx, m.goTool, "mod", "download", "-json", gonbModule)
 		download.Dir, download.Env, download.Stderr = in.root, append(os.Environ(), "GOWORK=off"), out
@@ -233,36 +233,29 @@ func (in install) installKernel(m machine) setupTask {
 			out.Write([]byte(module.Error + "\n"))
 			return err
 		}
-		link := filepath.Join(folder, "gonb")
+		changed := filepath.Join(folder, "gonb")
 		try.E(os.RemoveAll(folder))
-		overlay := map[string]map[string]string{"Replace": {}}
-		for name, content := range try.E1(changedFiles(module.Dir)) {
-			changed := filepath.Join(folder, "changed", name)
-			overlay["Replace"][filepath.Join(link, name)] = changed
-			try.E(atomicfile.WriteBytes(changed, content))
-		}
-		mod, sum := in.modules("")
-		mod += fmt.Sprintf("\nreplace %s => %q\n", gonbModule, link)
-		for name, content := range map[string][]byte{"go.mod": []byte(mod), "go.sum": []byte(sum), "overlay.json": try.E1(json.Marshal(overlay))} {
-			try.E(atomicfile.WriteBytes(filepath.Join(folder, name), content))
-		}
-		try.E(os.Symlink(module.Dir, link))
+		try.E(os.CopyFS(changed, os.DirFS(module.Dir)))
+		try.E(changeKernel(changed))
+		mod, sum := try.E1(os.ReadFile(filepath.Join(in.root, "go.mod"))), try.E1(os.ReadFile(filepath.Join(in.root, "go.sum")))
+		try.E(atomicfile.WriteBytes(filepath.Join(folder, "go.mod"), fmt.Appendf(mod, "\nreplace %s => %q\n", gonbModule, changed)))
+		try.E(atomicfile.WriteBytes(filepath.Join(folder, "go.sum"), sum))
 		return build(ctx, out)
 	}}
 }
 
-// changedFiles returns the files of the Go kernel's module that changes are made in, with them.
-func changedFiles(module string) (_ map[string][]byte, err error) {
-	defer try.Handle(&err)
-	files := map[string][]byte{}
+// changeKernel makes the changes in a copy of the Go kernel's module.
+func changeKernel(module string) error {
 	for _, c := range kernelChanges() {
-		if files[c.File] == nil {
-			files[c.File] = try.E1(os.ReadFile(filepath.Join(module, c.File)))
+		file := filepath.Join(module, c.File)
+		content, err := os.ReadFile(file)
+		if err == nil && !bytes.Contains(content, []byte(c.Old)) {
+			err = fmt.Errorf("%s of this version of the Go kernel has no %q, which set-up changes", c.File, c.Old)
 		}
-		if !bytes.Contains(files[c.File], []byte(c.Old)) {
-			return nil, fmt.Errorf("%s of this version of the Go kernel has no %q, which set-up changes", c.File, c.Old)
+		if err != nil {
+			return err
 		}
-		files[c.File] = bytes.ReplaceAll(files[c.File], []byte(c.Old), []byte(c.New))
+		try.E(os.WriteFile(file, bytes.ReplaceAll(content, []byte(c.Old), []byte(c.New)), 0o666))
 	}
-	return files, nil
+	return nil
 }

@@ -52,7 +52,7 @@ func wantCalls(t *testing.T, m *fakeMachine, want ...string) {
 func TestEverythingIsDoneOnce(t *testing.T) {
 	m, in := newInstall(t)
 	out := ensure(t, in)
-	wantCalls(t, m, "python3 -m venv .semcon/venv", "python3 -m pip", "python3 -m pip", "go mod download -json github.com/janpfeifer/gonb", "go install -modfile=.semcon/kernel/go.mod -overlay=.semcon/kernel/overlay.json tool", "go -C tools/gopls install tool", "go mod download", "go build ./...")
+	wantCalls(t, m, "python3 -m venv .semcon/venv", "python3 -m pip", "python3 -m pip", "go mod download -json github.com/janpfeifer/gonb", "go install -modfile=.semcon/kernel/go.mod tool", "go -C tools/gopls install tool", "go mod download", "go build ./...")
 	if !strings.Contains(out, "8/8  100%") {
 		t.Errorf("the bar ends with %q", out)
 	}
@@ -76,7 +76,7 @@ func TestOnlyWhatChangedIsDoneAgain(t *testing.T) {
 
 	m.Write(t, "go.sum", "a new module\n")
 	ensure(t, in)
-	wantCalls(t, m, "go mod download -json github.com/janpfeifer/gonb", "go install -modfile=.semcon/kernel/go.mod -overlay=.semcon/kernel/overlay.json tool", "go mod download", "go build ./...")
+	wantCalls(t, m, "go mod download -json github.com/janpfeifer/gonb", "go install -modfile=.semcon/kernel/go.mod tool", "go mod download", "go build ./...")
 
 	m.Write(t, "tools/gopls/go.sum", "a new version\n")
 	ensure(t, in)
@@ -114,7 +114,7 @@ func TestInterruptedStepStartsAgainFromItsBeginning(t *testing.T) {
 	m.Calls(t)
 	os.Unsetenv("FAKE_PIP_HANGS")
 	ensure(t, in)
-	wantCalls(t, m, "python3 -m venv .semcon/venv", "python3 -m pip", "python3 -m pip", "go mod download -json github.com/janpfeifer/gonb", "go install -modfile=.semcon/kernel/go.mod -overlay=.semcon/kernel/overlay.json tool", "go -C tools/gopls install tool", "go mod download", "go build ./...")
+	wantCalls(t, m, "python3 -m venv .semcon/venv", "python3 -m pip", "python3 -m pip", "go mod download -json github.com/janpfeifer/gonb", "go install -modfile=.semcon/kernel/go.mod tool", "go -C tools/gopls install tool", "go mod download", "go build ./...")
 	if _, err := os.Stat(in.dir("venv", "half-made")); err == nil {
 		t.Error("the half-made environment was kept")
 	}

@@ -16,11 +16,11 @@ import (
 )
 
 // busyVerb computes and ignores its context, like XLA while it compiles.
-func busyVerb() *cobra.Command {
-	return &cobra.Command{Use: "busy", Annotations: map[string]string{kept: "checkpoint kept"}, Run: func(*cobra.Command, []string) {
+func busyVerb(c *cobra.Command, _ flagTexts) {
+	c.Run = func(*cobra.Command, []string) {
 		fmt.Println("begun")
 		select {}
-	}}
+	}
 }
 
 // TestSignalsEndWhatDoesNotListen sends one signal and waits for the grace period, or sends two signals, of which the second ends the process at once.

@@ -31,39 +31,27 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func statusVerb() *cobra.Command {
-	c := &cobra.Command{
-		Use: "status [EXPERIMENT]", Short: "show how far each cell of an experiment is, whoever runs it",
-		Example: "semcon status\nsemcon status ablation --profile full --data data",
-	}
-	o, format := studyFlags(c), formatFlag(c)
+func statusVerb(c *cobra.Command, flags flagTexts) {
+	var f struct{ Format string }
+	o := studyFlags(c, flags, &f)
 	c.Run = func(c *cobra.Command, names []string) {
 		if len(names) == 0 {
 			for _, flag := range []string{"profile", "only", "set"} { // They are for one experiment.
 				refuse(c.Flags().Changed(flag), "--%s: name an experiment", flag)
 			}
-			printOverview(*format, *o)
+			printOverview(f.Format, *o)
 			return
 		}
 		experiment, _ := completeStudy(c, o, names)
 		o.Warn = say
 		cells := statusOf(experiment, *o)
-		printAs(*format, describeStatus(experiment.Name, o.Profile, cells), cells)
+		printAs(f.Format, describeStatus(experiment.Name, o.Profile, cells), cells)
 	}
-	return c
 }
 
-// recordedCells are how many of an experiment's cells have records. Both numbers are missing if it needs data, weights or other runs first.
-type recordedCells struct {
-	Experiment string        `json:"experiment"`
-	Profile    study.Profile `json:"profile"`
-	Recorded   *int          `json:"recorded"`
-	Cells      *int          `json:"cells"`
-}
-
-// printOverview prints a line for each experiment: how many cells of each profile have records.
+// printOverview prints a line for each experiment: how many cells of each profile have records, unless it needs data, weights or other runs first.
 func printOverview(format string, all study.Options) {
-	var overview []recordedCells
+	var overview []map[string]any
 	w := tabwriter.NewWriter(textOf(format), 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "recorded runs\t%s\n", strings.Join(profileNames(), "\t"))
 	for _, e := range experiments.All() {
@@ -76,14 +64,14 @@ func printOverview(format string, all study.Options) {
 			case e.DataBySet:
 				o.Data = e.DataFor(o)
 			}
-			recorded := recordedCells{Experiment: e.Name, Profile: profile}
-			if done, all, err := e.Recorded(o); err != nil { // It needs data, weights or other runs first.
+			of := map[string]any{"experiment": e.Name, "profile": profile, "recorded": nil, "cells": nil}
+			if done, all, err := e.Recorded(o); err != nil {
 				fmt.Fprint(w, "\t—")
 			} else {
-				recorded.Recorded, recorded.Cells = &done, &all
+				of["recorded"], of["cells"] = done, all
 				fmt.Fprintf(w, "\t%d of %d", done, all)
 			}
-			overview = append(overview, recorded)
+			overview = append(overview, of)
 		}
 		fmt.Fprintln(w)
 	}
@@ -92,7 +80,7 @@ func printOverview(format string, all study.Options) {
 	printAs(format, "", overview)
 }
 
-// statusOf tells how far each cell is. It says so if opening the data takes long, as drawing images does. It ends the verb with an error.
+// statusOf tells how far each cell is. It says so if opening the data takes long, as drawing images does.
 func statusOf(e study.Experiment, o study.Options) []study.CellStatus {
 	slow := time.AfterFunc(time.Second, func() { fmt.Fprintf(os.Stderr, "opening the data of %s\n", e.Name) })
 	defer slow.Stop()
@@ -137,29 +125,28 @@ func statusLine(c study.CellStatus) string {
 	return line + "\n"
 }
 
-func watchVerb() *cobra.Command {
-	c := &cobra.Command{
-		Use: "watch [EXPERIMENT]", Short: "watch runs while they go on, or look at their curves later, from the files that they leave",
-		Example: "semcon watch\nsemcon watch pretrain --out results\nsemcon watch out/train/photos --serve\nsemcon watch --serve --port 8000",
-	}
+func watchVerb(c *cobra.Command, flags flagTexts) {
 	completeExperiments(c)
-	out := c.Flags().String("out", "out", "`FOLDER` of the runs; instead of an experiment, the path of any folder with runs may be named")
-	serve := c.Flags().Bool("serve", false, "show a page with the curves, on this machine alone, instead of drawing on the terminal")
-	port := c.Flags().Int("port", 0, "`NUMBER` of the page's port; by default a free one")
+	var f struct {
+		Out   string
+		Serve bool
+		Port  int
+	}
+	flags.bind(c, &f)
 	c.Run = func(c *cobra.Command, names []string) {
-		folder := *out
+		folder := f.Out
 		if info, err := os.Stat(strings.Join(names, "")); len(names) == 1 && err == nil && info.IsDir() {
 			folder = names[0]
 		} else {
 			if len(names) > 0 {
 				experiment, _ := oneExperiment(names)
-				folder = study.Folder(*out, experiment.Name)
+				folder = study.Folder(f.Out, experiment.Name)
 			}
-			requireFolder("out", *out)
+			requireFolder("out", f.Out)
 		}
 		switch {
-		case *serve:
-			serveRuns(c.Context(), folder, *port)
+		case f.Serve:
+			serveRuns(c.Context(), folder, f.Port)
 			return
 		case !progress.IsTerminal(os.Stdout):
 			runs := try.E1(report.Runs(folder))
@@ -174,7 +161,6 @@ func watchVerb() *cobra.Command {
 			try.E(err)
 		}
 	}
-	return c
 }
 
 // every is the time between two looks at the files.
@@ -205,42 +191,42 @@ func chosenRuns(runs []report.Run, names ...string) (places []int) {
 // watcher is the state of the terminal.
 type watcher struct {
 	folder string
-	seen   seen
-	chosen string // The name of the run whose curves are shown; empty for the first.
-	height int    // Of the terminal, in lines.
+	seen
+	chosen string // The name of the run whose curves are shown; empty for the first with curves.
+	at     int    // Its place.
+	curves []figures.Curves
+	height int // Of the terminal, in lines.
 }
 
 // seen is what a look at the files has found.
 type seen struct {
-	runs   []report.Run
-	at     int // The place of the chosen run.
-	curves []figures.Curves
-	err    error
-	next   bool // Another look follows.
+	runs []report.Run
+	err  error
 }
 
-// look looks at the files.
-func (w watcher) look(next bool) (s seen) {
-	s.next = next
-	if s.runs, s.err = report.Runs(w.folder); len(s.runs) > 0 {
-		s.at = chosenRuns(s.runs, w.chosen)[0]
-		s.curves = report.Curves(s.runs[s.at])
+func (w watcher) look(time.Time) tea.Msg {
+	runs, err := report.Runs(w.folder)
+	return seen{runs, err}
+}
+
+// choose reads the curves of the chosen run.
+func (w watcher) choose() watcher {
+	if w.curves = nil; len(w.runs) > 0 {
+		w.at = chosenRuns(w.runs, w.chosen)[0]
+		w.curves = report.Curves(w.runs[w.at])
 	}
-	return s
+	return w
 }
 
 // Init implements [tea.Model].
-func (w watcher) Init() tea.Cmd { return func() tea.Msg { return w.look(true) } }
+func (w watcher) Init() tea.Cmd { return func() tea.Msg { return w.look(time.Now()) } }
 
 // Update implements [tea.Model].
 func (w watcher) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	switch m := message.(type) {
 	case seen:
-		if w.seen = m; m.next {
-			return w, tea.Tick(every, func(time.Time) tea.Msg { return again{} })
-		}
-	case again:
-		return w, func() tea.Msg { return w.look(true) }
+		w.seen = m
+		return w.choose(), tea.Tick(every, w.look)
 	case tea.WindowSizeMsg:
 		w.height = m.Height
 	case tea.KeyPressMsg:
@@ -248,17 +234,13 @@ func (w watcher) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 		switch {
 		case m.String() == "q" || m.String() == "esc" || m.String() == "ctrl+c":
 			return w, tea.Quit
-		case move != 0 && len(w.seen.runs) > 0:
-			w.seen.at = min(max(w.seen.at+move, 0), len(w.seen.runs)-1)
-			w.chosen = w.seen.runs[w.seen.at].Name
-			return w, func() tea.Msg { return w.look(false) }
+		case move != 0 && len(w.runs) > 0:
+			w.chosen = w.runs[min(max(w.at+move, 0), len(w.runs)-1)].Name
+			return w.choose(), nil
 		}
 	}
 	return w, nil
 }
-
-// again asks for the next look.
-type again struct{}
 
 // View implements [tea.Model].
 func (w watcher) View() tea.View {
@@ -269,17 +251,17 @@ func (w watcher) View() tea.View {
 
 // text is the runs around the chosen one, in the upper half of the terminal, and its curves.
 func (w watcher) text() string {
-	if w.seen.err != nil {
-		return w.seen.err.Error()
+	if w.err != nil {
+		return w.err.Error()
 	}
-	text := describeRuns(w.folder, w.seen.runs) + "↑ ↓ choose a run, q ends\n\n"
+	text := describeRuns(w.folder, w.runs) + "↑ ↓ choose a run, q ends\n\n"
 	room := max(3, w.height/2-strings.Count(text, "\n"))
-	first := max(0, min(w.seen.at-room/2, len(w.seen.runs)-room))
-	for i, r := range w.seen.runs[first:min(first+room, len(w.seen.runs))] {
-		text += map[bool]string{true: "> ", false: "  "}[first+i == w.seen.at] + statusLine(r.CellStatus)
+	first := max(0, min(w.at-room/2, len(w.runs)-room))
+	for i, r := range w.runs[first:min(first+room, len(w.runs))] {
+		text += map[bool]string{true: "> ", false: "  "}[first+i == w.at] + statusLine(r.CellStatus)
 	}
-	if len(w.seen.runs) > 0 {
-		text += report.CurvesText("nothing yet", w.seen.curves)
+	if len(w.runs) > 0 {
+		text += report.CurvesText("nothing yet", w.curves)
 	}
 	lines := strings.Split(text, "\n")
 	return strings.Join(lines[:min(len(lines), max(w.height, 10))], "\n")
@@ -290,7 +272,7 @@ var watchText string
 
 var watchTemplate = page.Template(watchText)
 
-// serveRuns serves the page on this machine alone until ctx ends, which is the normal end. It ends the verb with an error.
+// serveRuns serves the page on this machine alone until ctx ends, which is the normal end.
 func serveRuns(ctx context.Context, folder string, port int) {
 	listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
 	fail(err != nil, "--port %d: %w", port, err)

@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/semcon/semcon/internal/torture/samerun"
 )
 
 // TestWorkersOfAClusterThatAreKilled runs the tasks of a job in three workers, as Slurm would, and kills each task at random moments. Cells need each other's
@@ -92,7 +90,7 @@ func TestWorkersOfAClusterThatAreKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	result, err := samerun.Compare(filepath.Join(dir, "whole"), filepath.Join(dir, "killed"))
+	result, err := compareRuns(filepath.Join(dir, "whole"), filepath.Join(dir, "killed"))
 	if err != nil || len(result.Differences) > 0 || result.Records == 0 {
 		t.Errorf("after %d kills: %v, %v", killed, result, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 )
@@ -133,7 +134,7 @@ func TestWatchOnATerminal(t *testing.T) {
 	update(update(tea.KeyPressMsg{Code: tea.KeyUp}))
 	shown("> running  train/<b>", "nothing yet")
 	update(update(tea.KeyPressMsg{Code: 'k', Text: "k"})) // There is none above.
-	update(update(again{}))
+	update(model.(watcher).look(time.Now()))
 	shown("> running  train/<b>")
 	update(update(tea.KeyPressMsg{Code: tea.KeyPgDown}))
 	shown("> done     pretrain/synthetic/seed0")

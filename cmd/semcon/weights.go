@@ -20,6 +20,7 @@ import (
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/weights"
 	"github.com/semcon/semcon/sccore/weights/hub"
 	"github.com/spf13/cobra"
@@ -27,43 +28,37 @@ import (
 
 // weightChoice holds the flags for a file of weights.
 type weightChoice struct {
-	arch, branch, positions string
-	heads                   int
-	epsilon                 float64
-	ignore                  []string
+	Arch, Branch, Positions string
+	Heads                   int
+	Epsilon                 float64
+	Ignore                  []string
 }
 
-func addWeightFlags(cmd *cobra.Command) *weightChoice {
-	c, flags := &weightChoice{}, cmd.Flags()
-	flags.StringVar(&c.arch, "arch", "", "`NAME` of the transformer that the file must hold: "+strings.Join(encoder.ViTNames(), ", ")+" or a name such as vit-s14-grid37-reg4-ls; by default the one that fits")
-	flags.StringVar(&c.branch, "branch", "", "`NAME` of the branch, if the file has several: teacher, student, or a part of its keys; by default the one that the file's makers evaluate")
-	flags.StringVar(&c.positions, "positions", "", "`METHOD` of resizing position embeddings: dino, timm or transformers; by default what the file's makers use")
-	flags.IntVar(&c.heads, "heads", 0, "`NUMBER` of attention heads, where neither the file nor a config.json beside it says it")
-	flags.Float64Var(&c.epsilon, "epsilon", 0, "`NUMBER` that normalisation adds to the variance; by default from config.json or the file's makers")
-	flags.StringArrayVar(&c.ignore, "ignore", nil, "leave out the keys that match `PATTERN`, with * for any text; can be given several times")
-	complete(cmd, "arch", encoder.ViTNames()...)
-	complete(cmd, "branch", "teacher", "student")
-	complete(cmd, "positions", "dino", "timm", "transformers")
-	return c
+// weightFlags adds the flags for a file of weights, and those of other structs.
+func weightFlags(c *cobra.Command, flags flagTexts, others ...any) *weightChoice {
+	choice := &weightChoice{}
+	flags.bind(c, append(others, choice)...)
+	complete(c, "arch", encoder.ViTNames()...)
+	complete(c, "branch", "teacher", "student")
+	complete(c, "positions", "dino", "timm", "transformers")
+	return choice
 }
 
-// read checks the flags and reads the file. It ends the verb with an error.
+// read checks the flags and reads the file.
 func (c *weightChoice) read(path string) *weights.Import {
-	want := encoder.ViT{NumHeads: c.heads, Epsilon: c.epsilon}
-	refuse(c.arch != "" && (c.heads != 0 || c.epsilon != 0), "--arch already says the heads and the epsilon")
-	refuse(c.heads < 0 || c.heads > 1<<12, "--heads %d is out of range", c.heads)
-	refuse(!(c.epsilon >= 0 && c.epsilon < 1), "--epsilon %g is not between 0 and 1", c.epsilon)
-	if c.arch != "" {
-		v, err := encoder.ViTByName(c.arch)
+	want := encoder.ViT{NumHeads: c.Heads, Epsilon: c.Epsilon}
+	refuse(c.Arch != "" && (c.Heads != 0 || c.Epsilon != 0), "--arch already says the heads and the epsilon")
+	if c.Arch != "" {
+		v, err := encoder.ViTByName(c.Arch)
 		refuse(err != nil, "--arch: %v", err)
 		want = v
 	}
-	if c.positions != "" {
-		want.Positions = encoder.Positions(c.positions)
+	if c.Positions != "" {
+		want.Positions = encoder.Positions(c.Positions)
 		err := want.Positions.Check()
 		refuse(err != nil, "--%v", err)
 	}
-	read, err := weights.ReadViT(path, want, c.branch, c.ignore...)
+	read, err := weights.ReadViT(path, want, c.Branch, c.Ignore...)
 	if decide := (weights.Undecided{}); errors.As(err, &decide) {
 		err = fmt.Errorf("%w; %s", err, map[string]string{
 			"branch": "--branch takes one of these names or a part of it", "ignore": "--ignore " + decide.Key + " leaves it out", "heads": "or give --heads or --arch",
@@ -79,7 +74,7 @@ type vitFile struct {
 	size          int // Height and width in pixels of the crop.
 }
 
-// open reads the file. It ends the verb with an error.
+// open reads the file.
 func (c *weightChoice) open(path string) (f vitFile) {
 	f.Import = c.read(path)
 	f.preprocessing, f.size, _ = try.E3(weights.ReadPreprocessing(path))
@@ -97,14 +92,57 @@ func (f vitFile) readImage(path string) (evaluation.Image, error) {
 	return image, nil
 }
 
-// encoder puts the transformer on an engine, for batches of images. The caller closes it. It ends the verb with an error.
+// encoder puts the transformer on an engine, for batches of images. The caller closes it.
 func (f vitFile) encoder(engine compute.Backend, batch int) *evaluation.Encoder {
 	e := try.E1(evaluation.OpenEncoder(engine, f.Import, batch, 0))
 	e.Preprocessing = f.preprocessing
 	return e
 }
 
-// openEngine opens the engine and says which it is. It ends the verb with an error.
+// preprocessingFlags adds the flags of how images are preprocessed. The function that it returns changes what the makers of the weights do where flags say so.
+func preprocessingFlags(c *cobra.Command, texts flagTexts) func(*vitFile) {
+	var f struct {
+		Size, Resize            int
+		Crop                    float64
+		CropMode, Interpolation string
+		Mean, Std               []float64
+	}
+	texts.bind(c, &f)
+	flags := c.Flags()
+	return func(v *vitFile) {
+		p := &v.preprocessing
+		if flags.Changed("size") {
+			if p.Resize > 0 { // The makers' length belongs to their size, and its share to any.
+				p.CropPct, p.Resize = float64(v.size)/float64(p.Resize), 0
+			}
+			v.size = f.Size
+		}
+		if flags.Changed("crop") {
+			p.CropPct, p.Resize = f.Crop, 0
+		}
+		if flags.Changed("crop-mode") {
+			p.CropMode = datasets.CropMode(f.CropMode)
+		}
+		if flags.Changed("interpolation") {
+			p.Interpolation = datasets.Interpolation(f.Interpolation)
+		}
+		for _, colour := range []struct {
+			name  string
+			given []float64
+			to    *[3]float64
+		}{{"mean", f.Mean, &p.Mean}, {"std", f.Std, &p.Std}} {
+			refuse(flags.Changed(colour.name) && (len(colour.given) != 3 || copy(colour.to[:], colour.given) != 3),
+				"--%s: want three numbers with commas between them", colour.name)
+		}
+		if f.Resize != 0 {
+			p.Resize = f.Resize
+		}
+		wrong := settings.Check(p)
+		refuse(wrong != nil, "--%s", strings.NewReplacer("crop_pct", "crop", "_", "-").Replace(fmt.Sprint(wrong)))
+	}
+}
+
+// openEngine opens the engine and says which it is.
 func openEngine() compute.Backend {
 	engine := try.E1(backend.Open())
 	fmt.Fprintf(os.Stderr, "engine: %s\n", backend.Engine())
@@ -123,9 +161,8 @@ func requireWeights(file string) {
 // setupCommand repairs the set-up of a checkout.
 const setupCommand = "go run ./cmd/semcon lab --setup-only"
 
-// openDevices opens the engine on a number of devices for a training that writes checkpoints every so often. It ends the verb with an error.
+// openDevices opens the engine on a number of devices for a training that writes checkpoints every so often.
 func openDevices(n int, checkpointEvery time.Duration) compute.Backend {
-	refuse(n < 1, "--devices %d is not positive", n)
 	refuse(checkpointEvery < 0, "--checkpoint-every %v is negative", checkpointEvery)
 	return try.E1(backend.OpenDevices(n))
 }
@@ -174,7 +211,7 @@ func locateFlag(c *cobra.Command, flag string, name *string) {
 	*name = path
 }
 
-// locateSettings puts paths in the place of names of weights in settings. Verbs that only read records take what the cache has. It ends the verb with an error.
+// locateSettings puts paths in the place of names of weights in settings. Verbs that only read records take what the cache has.
 func locateSettings(c *cobra.Command, set *[]string) {
 	watch := downloads
 	watch.Cached = !slices.Contains([]string{"run", "submit"}, c.Name())
@@ -193,66 +230,47 @@ func printPublished(format string) {
 	printAs(format, text, hub.Published())
 }
 
-// imported is what "semcon import --format json" prints: what matches, by keys of the file.
-type imported struct {
-	File         string   `json:"file"`
-	Architecture string   `json:"architecture"`
-	Prefix       string   `json:"prefix"`
-	Matched      []string `json:"matched"`
-	Reshaped     []string `json:"reshaped"`
-	Interpolated []string `json:"interpolated"`
-	Missing      []string `json:"missing"`
-	Unused       []string `json:"unused"`
-	Ignored      []string `json:"ignored"`
-	Written      string   `json:"written"` // The file; empty for none.
-}
-
-func importVerb() *cobra.Command {
-	c := &cobra.Command{
-		Use: "import WEIGHTS", Short: "read weights (.pth, .safetensors, sharded), report what matches, and write them with official, timm's or transformers' names",
-		Example: "semcon import dino_deitsmall16_pretrain.pth --out weights/dino-s16.safetensors\nsemcon import facebook/dino-vits16\nsemcon import --list",
+func importVerb(c *cobra.Command, flags flagTexts) {
+	var f struct {
+		Out, Naming, Format string
+		Head, List          bool
 	}
-	choice := addWeightFlags(c)
-	out := c.Flags().String("out", "", "`FILE` to write, .safetensors; without it only the report is printed. FOLDER/model.safetensors gets a config.json beside it")
-	naming := c.Flags().String("naming", string(weights.Timm), "`NAMES` to write: official, timm or transformers")
+	choice := weightFlags(c, flags, &f)
 	complete(c, "naming", string(weights.Official), string(weights.Timm), string(weights.Transformers))
-	keepHead := c.Flags().Bool("head", false, "also keep the projection head, under \"head.\"; timm then cannot load the file strictly")
-	format := formatFlag(c)
-	list := c.Flags().Bool("list", false, "name the published checkpoints of the paper's tables and their successors, where they are, and what was tried of them")
 	c.Run = func(c *cobra.Command, names []string) {
-		if *list && len(names) == 0 {
-			printPublished(*format)
+		if f.List && len(names) == 0 {
+			printPublished(f.Format)
 			return
 		}
-		wanted := weights.Naming(*naming)
-		refuse(*list || len(names) != 1, "want one file of weights, or --list alone; got %s", listed(names))
-		refuse(*out != "" && filepath.Ext(*out) != ".safetensors", "--out %s does not end with .safetensors", *out)
+		wanted := weights.Naming(f.Naming)
+		refuse(f.List || len(names) != 1, "want one file of weights, or --list alone; got %s", listed(names))
+		refuse(f.Out != "" && filepath.Ext(f.Out) != ".safetensors", "--out %s does not end with .safetensors", f.Out)
 		refuse(wanted.Check() != nil, "--%v", wanted.Check())
-		refuse(wanted == weights.Transformers && *out != "" && filepath.Base(*out) != weights.ModelFile,
-			"--out %s: transformers only finds weights that are called %s, with a config.json beside them", *out, weights.ModelFile)
-		refuse(*keepHead && wanted != weights.Timm, "--head: only timm's names leave room for a projection head")
-		if *out != "" {
-			requireWritableFile("out", *out)
+		refuse(wanted == weights.Transformers && f.Out != "" && filepath.Base(f.Out) != weights.ModelFile,
+			"--out %s: transformers only finds weights that are called %s, with a config.json beside them", f.Out, weights.ModelFile)
+		refuse(f.Head && wanted != weights.Timm, "--head: only timm's names leave room for a projection head")
+		if f.Out != "" {
+			requireWritableFile("out", f.Out)
 		}
 		names[0] = try.E1(hub.Locate(c.Context(), names[0], downloads))
 		v := vitFile{Import: choice.read(names[0])}
-		read, w := *v.Import, textOf(*format)
+		read, w := *v.Import, textOf(f.Format)
 		fmt.Fprint(w, v.Import)
-		if *out != "" {
-			if !*keepHead {
+		if f.Out != "" {
+			if !f.Head {
 				v.Head = nil
 			}
-			v.export(names[0], *out, wanted)
-			fmt.Fprintf(w, "wrote %s\n", *out)
+			v.export(names[0], f.Out, wanted)
+			fmt.Fprintf(w, "wrote %s\n", f.Out)
 		}
-		printAs(*format, "", imported{
-			read.File, read.ViT.Name, read.Prefix, read.Matched, read.Reshaped, read.Interpolated, read.Missing, read.Unused, read.Ignored, *out,
+		printAs(f.Format, "", map[string]any{ // Lists are of keys of the file.
+			"file": read.File, "architecture": read.ViT.Name, "prefix": read.Prefix, "matched": read.Matched, "reshaped": read.Reshaped, "interpolated": read.Interpolated,
+			"missing": read.Missing, "unused": read.Unused, "ignored": read.Ignored, "written": f.Out,
 		})
 	}
-	return c
 }
 
-// export writes imported weights with what belongs beside them. It ends the verb with an error.
+// export writes imported weights with what belongs beside them.
 func (v vitFile) export(source, out string, naming weights.Naming) {
 	err := naming.Fits(v.ViT)
 	fail(err != nil, "%s: %w", source, err)

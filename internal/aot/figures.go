@@ -47,7 +47,6 @@ var (
 	aliased   = regexp.MustCompile(`\{\d*\}: \((\d+), \{\}`)
 	contracts = regexp.MustCompile(`"lhs_contracting_dimensions":\[([^\]]*)\]`)
 	trips     = regexp.MustCompile(`known_trip_count"?:\{"n":"(\d+)"`)
-	floats    = regexp.MustCompile(`^b?f\d+\[`)
 )
 
 // read fills in the figures of an optimised program.
@@ -66,14 +65,14 @@ func (f *figures) read(text string, step steps.Step) error {
 	f.Images = float64(step.Images) / f.RoofMS * 1e3
 	for _, computation := range m.computations {
 		f.Racing += lo.CountBy(computation, func(in instruction) bool {
-			return in.op == "scatter" && floats.MatchString(in.shape) && !strings.Contains(in.rest, "unique_indices=true")
+			return in.op == "scatter" && strings.HasPrefix(strings.TrimPrefix(in.out[0].dtype, "b"), "f") && !strings.Contains(in.rest, "unique_indices=true")
 		})
 	}
 	_, aliases, _ := strings.Cut(m.header, "input_output_alias={")
 	aliases, _, _ = strings.Cut(aliases, "entry_computation_layout")
 	arguments := lo.FilterSliceToMap(m.computations[m.entry], func(in instruction) (string, float64, bool) {
 		number, _, _ := strings.Cut(in.rest, ")")
-		return number, bytesOf(in.shape), in.op == "parameter"
+		return number, in.out.bytes(), in.op == "parameter"
 	})
 	for _, found := range aliased.FindAllStringSubmatch(aliases, -1) {
 		f.DonatedGB += arguments[found[1]] / 1e9
@@ -90,8 +89,10 @@ type roofline struct {
 
 // walk adds the launches of a computation that runs some times.
 func (r roofline) walk(computation string, times int) {
-	shapes := lo.SliceToMap(r.computations[computation], func(in instruction) (name, shape string) { return in.name, in.shape })
+	results := map[string]arrays{}
 	for _, in := range r.computations[computation] {
+		results[in.name] = in.out
+		reads := lo.Map(in.operands, func(name string, _ int) arrays { return results[name] })
 		switch {
 		case slices.Contains(free, in.op):
 			continue
@@ -110,22 +111,20 @@ func (r roofline) walk(computation string, times int) {
 			}
 			continue
 		}
-		moved, flop, dtype := bytesOf(in.shape), 0.0, ""
+		moved, flop, dtype := in.out.bytes(), 0.0, ""
 		if in.op == "fusion" {
 			moved += r.reads(in.attribute("calls="))
 		} else {
-			for _, operand := range slices.Compact(slices.Sorted(slices.Values(in.operands))) {
-				moved += bytesOf(shapes[operand])
-			}
+			moved += lo.SumBy(lo.Uniq(in.operands), func(name string) float64 { return results[name].bytes() })
 		}
 		if in.op == "custom-call" && strings.Contains(in.rest, "cublas") {
-			flop, dtype = product(in, shapes)
+			flop, dtype = product(in, reads[0])
 		}
 		isSort := func(in instruction) bool { return in.op == "sort" } // A fusion may be a sort whose input is computed in place.
 		if isSort(in) || slices.ContainsFunc(r.computations[in.attribute("calls=")], isSort) {
 			moved *= 2 * 4 // The passes of a radix sort, about.
 		}
-		seconds, n, ofPairs := study.Roof(h200, moved, flop, dtype == "bf16"), float64(times), r.ofPairs(in, shapes)
+		seconds, n, ofPairs := study.Roof(h200, moved, flop, dtype == "bf16"), float64(times), r.ofPairs(slices.Concat(append(reads, in.out)...))
 		r.Launches, r.MovedGB, r.TFLOP, r.RoofMS = r.Launches+times, r.MovedGB+n*moved, r.TFLOP+n*flop, r.RoofMS+n*seconds
 		r.H100MS += n * study.Roof(h100, moved, flop, dtype == "bf16")
 		if dtype == "f32" {
@@ -134,14 +133,14 @@ func (r roofline) walk(computation string, times int) {
 		if ofPairs {
 			r.CoTAPMS += n * seconds
 		}
-		r.count(in, shapes, n, moved, seconds, ofPairs)
+		r.count(in, reads, n, moved, seconds, ofPairs)
 	}
 }
 
 // reads are the bytes that a fusion reads of its parameters: of one that is only sliced or gathered from, what is taken.
 func (r roofline) reads(computation string) (sum float64) {
 	parameters := lo.FilterSliceToMap(r.computations[computation], func(in instruction) (string, float64, bool) {
-		return in.name, bytesOf(in.shape), in.op == "parameter"
+		return in.name, in.out.bytes(), in.op == "parameter"
 	})
 	used := map[string]float64{}
 	for _, in := range r.computations[computation] {
@@ -150,7 +149,7 @@ func (r roofline) reads(computation string) (sum float64) {
 			switch {
 			case !ok || in.op == "dynamic-update-slice":
 			case slices.Contains([]string{"slice", "dynamic-slice", "gather"}, in.op):
-				used[operand] += bytesOf(in.shape)
+				used[operand] += in.out.bytes()
 			default:
 				used[operand] = whole
 			}
@@ -162,15 +161,14 @@ func (r roofline) reads(computation string) (sum float64) {
 	return sum
 }
 
-// product is the FLOP of a product and the dtype of its operands.
-func product(in instruction, shapes map[string]string) (flop float64, dtype string) {
-	left, out := arraysOf(shapes[in.operands[0]]), arraysOf(in.shape)
+// product is the FLOP of a product and the dtype of its operands, of which left is the first.
+func product(in instruction, left arrays) (flop float64, dtype string) {
 	found := contracts.FindStringSubmatch(in.rest)
-	if len(left) == 0 || len(out) == 0 || found == nil {
+	if len(left) == 0 || len(in.out) == 0 || found == nil {
 		return 0, ""
 	}
-	flop = 2 * float64(out[0].size())
-	for _, axis := range strings.Split(strings.ReplaceAll(found[1], `"`, ""), ",") {
+	flop = 2 * float64(in.out[0].size())
+	for axis := range strings.SplitSeq(strings.ReplaceAll(found[1], `"`, ""), ",") {
 		if at, err := strconv.Atoi(axis); err == nil {
 			flop *= float64(left[0].dims[at])
 		}
@@ -179,12 +177,8 @@ func product(in instruction, shapes map[string]string) (flop float64, dtype stri
 }
 
 // ofPairs reports whether a launch works on arrays with an entry per patch pair, or per pair and padding, or in the float64 that only CoTAP sums in.
-func (r roofline) ofPairs(in instruction, shapes map[string]string) bool {
-	if r.pairs == 0 {
-		return false
-	}
-	all := in.shape + " " + strings.Join(lo.Map(in.operands, func(name string, _ int) string { return shapes[name] }), " ")
-	return slices.ContainsFunc(arraysOf(all), func(a array) bool {
+func (r roofline) ofPairs(all arrays) bool {
+	return r.pairs > 0 && slices.ContainsFunc(all, func(a array) bool {
 		size := a.size()
 		short := size >= r.pairs && len(a.dims) > 1 && slices.Max(a.dims[1:]) <= 32 // Blocks, strips and parts of the tree.
 		wide := (a.dtype == "f64" || a.dtype == "s64") && size > r.pairs/100
@@ -217,7 +211,7 @@ type mover struct {
 const least = 1 << 20
 
 // count adds an instruction that runs n times to its group.
-func (f *figures) count(in instruction, shapes map[string]string, n, moved, seconds float64, ofPairs bool) {
+func (f *figures) count(in instruction, reads []arrays, n, moved, seconds float64, ofPairs bool) {
 	what := in.op
 	switch in.op {
 	case "fusion":
@@ -226,19 +220,14 @@ func (f *figures) count(in instruction, shapes map[string]string, n, moved, seco
 		_, after, _ := strings.Cut(in.rest, `custom_call_target="`)
 		what, _, _ = strings.Cut(after, `"`)
 	}
-	reads := lo.FilterMap(in.operands, func(name string, _ int) (string, bool) { return brief(shapes[name]), bytesOf(shapes[name]) >= least })
-	what += " " + strings.Join(reads, ", ") + " → " + brief(in.shape)
+	large := lo.FilterMap(reads, func(read arrays, _ int) (string, bool) { return read.String(), read.bytes() >= least })
+	what += " " + strings.Join(large, ", ") + " → " + in.out.String()
 	m := f.movers[what]
 	if m == nil {
 		m = &mover{what: what, example: in.name, ofPairs: ofPairs}
 		f.movers[what] = m
 	}
 	m.launches, m.bytes, m.share = m.launches+n, m.bytes+n*moved, m.share+n*seconds
-}
-
-// brief is a shape without layouts.
-func brief(shape string) string {
-	return strings.Join(lo.Map(arraysOf(shape), func(a array, _ int) string { return fmt.Sprintf("%s%v", a.dtype, a.dims) }), "+")
 }
 
 // list prints the n groups with the most of the roof.
@@ -263,9 +252,10 @@ type module struct {
 
 // instruction is a line of a computation: name = shape op(operands), attributes.
 type instruction struct {
-	name, shape, op string
-	operands        []string
-	rest            string // Operands and attributes, as printed.
+	name, op string
+	out      arrays // Its result.
+	operands []string
+	rest     string // Operands and attributes, as printed.
 }
 
 var (
@@ -296,7 +286,13 @@ func parse(text string) (m module, err error) {
 			if found == nil {
 				return m, fmt.Errorf("line %d is no instruction", i+1)
 			}
-			m.computations[current] = append(m.computations[current], instruction{found[1], found[2], found[3], operandsOf(found[4]), found[4]})
+			depth, rest := 1, found[4]
+			end := strings.IndexFunc(rest, func(c rune) bool { // The bracket that ends the operands.
+				depth += map[rune]int{'(': 1, ')': -1}[c]
+				return depth == 0
+			})
+			operands := lo.Map(operandName.FindAllStringSubmatch(rest[:max(end, 0)], -1), func(found []string, _ int) string { return found[1] })
+			m.computations[current] = append(m.computations[current], instruction{found[1], found[3], arraysOf(found[2]), operands, rest})
 		}
 	}
 	if m.entry == "" {
@@ -305,17 +301,10 @@ func parse(text string) (m module, err error) {
 	return m, nil
 }
 
-// operandsOf are the names before the bracket that ends the operands.
-func operandsOf(rest string) (names []string) {
-	depth := 1
-	end := strings.IndexFunc(rest, func(c rune) bool {
-		depth += map[rune]int{'(': 1, ')': -1}[c]
-		return depth == 0
-	})
-	if end >= 0 {
-		rest = rest[:end]
-	}
-	return lo.Map(operandName.FindAllStringSubmatch(rest, -1), func(found []string, _ int) string { return found[1] })
+// attribute is what follows a name in an instruction, up to a character that is no part of a name.
+func (in instruction) attribute(name string) string {
+	_, after, _ := strings.Cut(in.rest, name)
+	return strings.TrimPrefix(attributeValue.FindString(after), "%")
 }
 
 // array is the shape of an array.
@@ -324,36 +313,28 @@ type array struct {
 	dims  []int
 }
 
-// arraysOf are the arrays in a shape, several for a tuple.
-func arraysOf(shape string) (all []array) {
+func (a array) size() int { return lo.Product(a.dims) }
+
+// arrays are the shape of a result, several for a tuple.
+type arrays []array
+
+func arraysOf(shape string) (all arrays) {
 	for _, found := range arrayShape.FindAllStringSubmatch(shape, -1) {
-		a := array{dtype: found[1]}
-		for _, dim := range strings.Split(found[2], ",") {
-			if n, err := strconv.Atoi(dim); err == nil {
-				a.dims = append(a.dims, n)
-			}
-		}
-		all = append(all, a)
+		dims := lo.FilterMap(strings.Split(found[2], ","), func(dim string, _ int) (int, bool) { n, err := strconv.Atoi(dim); return n, err == nil })
+		all = append(all, array{found[1], dims})
 	}
 	return all
 }
 
-func (a array) size() int { return lo.Product(a.dims) }
-
-// bytesOf is the memory of the arrays in a shape.
-func bytesOf(shape string) (sum float64) {
-	for _, a := range arraysOf(shape) {
+// bytes is the memory of the arrays.
+func (all arrays) bytes() float64 {
+	return lo.SumBy(all, func(a array) float64 {
 		bits, err := strconv.Atoi(strings.TrimLeft(a.dtype, "bfsu"))
-		if err != nil {
-			bits = 8 // pred
-		}
-		sum += float64(a.size()) * float64(bits) / 8
-	}
-	return sum
+		return float64(a.size()) * float64(lo.Ternary(err == nil, bits, 8)) / 8 // A pred has 8.
+	})
 }
 
-// attribute is what follows a name in an instruction, up to a character that is no part of a name.
-func (in instruction) attribute(name string) string {
-	_, after, _ := strings.Cut(in.rest, name)
-	return strings.TrimPrefix(attributeValue.FindString(after), "%")
+// String is a shape without layouts.
+func (all arrays) String() string {
+	return strings.Join(lo.Map(all, func(a array, _ int) string { return fmt.Sprintf("%s%v", a.dtype, a.dims) }), "+")
 }

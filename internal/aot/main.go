@@ -20,11 +20,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/dsnet/try"
-	"github.com/gomlx/compute"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/steps"
 	"github.com/semcon/semcon/sccore/backend"
@@ -37,27 +37,19 @@ const folder = "internal/aot"
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout)) }
 
-// call is what the command line asks for.
-type call struct {
-	args  []string
-	dump  string
-	top   int
-	write bool
-}
-
 func run(args []string, out io.Writer) int {
 	flags := flag.NewFlagSet("aot", flag.ContinueOnError)
 	flags.SetOutput(out)
-	c, now, set := call{args: args}, figures{}, []string{}
+	now, set := figures{}, []string{}
 	flags.StringVar(&now.Step, "step", steps.Pretrain, "`NAME` of a training step: "+strings.Join(steps.Names, ", "))
 	flags.Func("set", "`KEY=VALUE` of the configuration; may be repeated", func(value string) error {
 		set = append(set, value)
 		return nil
 	})
 	flags.StringVar(&now.Name, "name", "now", "`NAME` of these figures")
-	flags.BoolVar(&c.write, "write", false, "write the figures to "+steps.FiguresFile+" under their name")
-	flags.IntVar(&c.top, "top", 0, "also list the `N` groups of launches with the most of the roof")
-	flags.StringVar(&c.dump, "dump", "", "write the program of the step to this `FILE` and compile nothing")
+	write := flags.Bool("write", false, "write the figures to "+steps.FiguresFile+" under their name")
+	top := flags.Int("top", 0, "also list the `N` groups of launches with the most of the roof")
+	dump := flags.String("dump", "", "write the program of the step to this `FILE` and compile nothing")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -67,10 +59,10 @@ func run(args []string, out io.Writer) int {
 	step, err := steps.Of(now.Step, steps.Options{Profile: study.Full, Set: set})
 	switch {
 	case err != nil:
-	case c.dump != "":
-		err = dump(step.New, c.dump) // It ends the process.
+	case *dump != "":
+		err = lower(step, *dump)
 	default:
-		err = c.report(out, step, now)
+		err = report(out, step, now, *top, *write)
 	}
 	if err != nil {
 		fmt.Fprintf(out, "aot: %v\n", err)
@@ -80,7 +72,7 @@ func run(args []string, out io.Writer) int {
 }
 
 // report prints the figures of a step beside the ones in figures.json. The given figures have names only.
-func (c call) report(out io.Writer, step steps.Step, now figures) (err error) {
+func report(out io.Writer, step steps.Step, now figures, top int, write bool) (err error) {
 	defer try.Handle(&err)
 	root := backend.CheckoutRoot()
 	if root == "" {
@@ -88,9 +80,17 @@ func (c call) report(out io.Writer, step steps.Step, now figures) (err error) {
 	}
 	work := try.E1(os.MkdirTemp("", "semcon-aot-"))
 	defer os.RemoveAll(work)
-	program := try.E1(compile(out, root, work, c.args))
-	try.E(now.read(string(try.E1(os.ReadFile(program))), step))
-	if memory, err := os.ReadFile(strings.TrimSuffix(program, ".txt") + "-memory-usage-report.txt"); err == nil {
+	python, lowered, dumped := try.E1(environment(out, root)), filepath.Join(work, "step.mlir"), filepath.Join(work, "xla")
+	try.E(lower(step, lowered))
+	fmt.Fprintln(out, "compiling for an H200")
+	try.E(tool(python, filepath.Join(root, folder, "compile.py"), lowered, dumped))
+	const optimised = "*gpu_after_optimizations"
+	programs := try.E1(filepath.Glob(filepath.Join(dumped, optimised+".txt")))
+	if len(programs) != 1 {
+		return fmt.Errorf("XLA has left %d optimised programs", len(programs))
+	}
+	try.E(now.read(string(try.E1(os.ReadFile(programs[0]))), step))
+	if memory, err := os.ReadFile(strings.TrimSuffix(programs[0], ".txt") + "-memory-usage-report.txt"); err == nil {
 		_, total, _ := strings.Cut(string(memory), "Total bytes: ")
 		fmt.Sscan(total, &now.MemoryGB)
 		now.MemoryGB /= 1e9
@@ -104,29 +104,11 @@ func (c call) report(out io.Writer, step steps.Step, now figures) (err error) {
 	}
 	all = append(slices.DeleteFunc(all, func(f figures) bool { return f.Step == now.Step && f.Name == now.Name }), now)
 	table(out, lo.Filter(all, func(f figures, _ int) bool { return f.Step == now.Step }))
-	now.list(out, c.top)
-	if !c.write {
+	now.list(out, top)
+	if !write {
 		return nil
 	}
-	encoded := try.E1(json.MarshalIndent(all, "", "\t"))
-	return os.WriteFile(path, append(encoded, '\n'), 0o666)
-}
-
-// compile writes the optimised program of a step for an H200 into the folder work and returns its path.
-func compile(out io.Writer, root, work string, args []string) (_ string, err error) {
-	defer try.Handle(&err)
-	python := try.E1(environment(out, root))
-	self := try.E1(os.Executable())
-	program := filepath.Join(work, "step.mlir")
-	try.E(tool(self, append(args, "--dump", program)...))
-	fmt.Fprintln(out, "compiling for an H200")
-	dumped := filepath.Join(work, "xla")
-	try.E(tool(python, filepath.Join(root, folder, "compile.py"), program, dumped))
-	found, err := filepath.Glob(filepath.Join(dumped, "*gpu_after_optimizations.txt"))
-	if err != nil || len(found) != 1 {
-		return "", fmt.Errorf("XLA has left %d optimised programs", len(found))
-	}
-	return found[0], nil
+	return os.WriteFile(path, append(try.E1(json.MarshalIndent(all, "", "\t")), '\n'), 0o666)
 }
 
 // environment returns the interpreter of the virtual environment with XLA's CUDA plugin, which it makes where it is missing.
@@ -155,11 +137,11 @@ func tool(name string, args ...string) error {
 	return fmt.Errorf("%s: %w: %s", filepath.Base(name), err, lines[len(lines)-1])
 }
 
-// dump writes the program of the training step that compile compiles first, as GoMLX hands it to XLA for CUDA, and ends the process: nothing compiles it here.
+// lower writes the program of a training step that is compiled first to a file, as GoMLX hands it to XLA for CUDA. Nothing compiles it here.
 //
 // go-xla emits the program for CUDA if the plugin's path has "cuda" in it, so a link with such a name makes it do so on the CPU plugin. go-xla logs a
 // program before it compiles it.
-func dump(compile func(compute.Backend) (steps.Trainer, error), path string) (err error) {
+func lower(step steps.Step, path string) (err error) {
 	defer try.Handle(&err)
 	plugins := lo.Filter(backend.Plugins(), func(p string, _ int) bool { return strings.HasSuffix(p, "cpu_pjrt.so") })
 	if len(plugins) == 0 {
@@ -173,25 +155,28 @@ func dump(compile func(compute.Backend) (steps.Trainer, error), path string) (er
 	klog.LogToStderr(false)
 	var verbosity klog.Level
 	try.E(verbosity.Set("2"))
-	klog.SetOutput(&programs{path: path, folder: folder})
-
-	try.E1(compile(b))
-	return errors.New("go-xla has logged no program")
+	log, ended := &programLog{}, make(chan error, 1)
+	klog.SetOutput(log)
+	go func() {
+		failed := errors.New("go-xla has logged no program")
+		defer func() { ended <- failed }()
+		if _, err := step.New(b); err != nil {
+			failed = err
+		}
+	}()
+	if err := <-ended; log.program == nil {
+		return err
+	}
+	return os.WriteFile(path, log.program, 0o666)
 }
 
-// programs takes the first program from go-xla's log.
-type programs struct{ path, folder string }
+// programLog keeps the first program in go-xla's log, and ends the goroutine that would compile it.
+type programLog struct{ program []byte }
 
-func (p *programs) Write(line []byte) (int, error) {
-	_, program, ok := bytes.Cut(line, []byte("StableHLO program:\n"))
-	if !ok {
-		return len(line), nil
+func (p *programLog) Write(line []byte) (int, error) {
+	if _, program, ok := bytes.Cut(line, []byte("StableHLO program:\n")); ok {
+		p.program = bytes.Clone(program)
+		runtime.Goexit()
 	}
-	os.RemoveAll(p.folder)
-	if err := os.WriteFile(p.path, program, 0o666); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-	return 0, nil
+	return len(line), nil
 }

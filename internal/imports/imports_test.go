@@ -38,7 +38,7 @@ var order = [][]string{
 	{"sccore/report"},
 	{module}, // The package at the root.
 	{"internal/steps"},
-	{"cmd", "notebooks", "internal/torture", "internal/aot", "internal/docs"},
+	{"cmd", "notebooks", "internal/aot", "internal/docs"},
 }
 
 // placeOf returns the line of the entry that matches the longest part of a package's path, or -1 if none does.

@@ -23,7 +23,7 @@ func Catch(f func() error) (err error) {
 			err = known
 			return
 		}
-		err = caughtError(firstLine(fmt.Sprint(caught)))
+		err = caughtError(FirstLine(fmt.Sprint(caught)))
 	}()
 	return f()
 }
@@ -33,8 +33,8 @@ type caughtError string
 
 func (e caughtError) Error() string { return "internal error: " + string(e) }
 
-// firstLine returns the first line that is not blank. Panics of other libraries include stack traces.
-func firstLine(text string) string {
+// FirstLine returns the first line that is not blank. Panics of other libraries include stack traces.
+func FirstLine(text string) string {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" {
 			return line

@@ -133,18 +133,16 @@ const (
 // measure measures the encoder as it is.
 func (r *run) measure(ctx context.Context) (_ *Diagnostics, err error) {
 	defer try.Handle(&err)
-	if r.initial == nil {
-		path := r.path(initialPatches)
-		named, _ := try.E2(safetensors.Read(path))
-		if named["patches"] == nil {
-			return nil, fmt.Errorf("%s: has no features", path)
-		}
-		r.initial = try.E1(tensors.CopyFlatData[float32](named["patches"]))
+	path := r.path(initialPatches)
+	named, _ := try.E2(safetensors.Read(path))
+	if named["patches"] == nil {
+		return nil, fmt.Errorf("%s: has no features", path)
 	}
+	initial := try.E1(tensors.CopyFlatData[float32](named["patches"]))
 	patches := try.E1(r.patches(ctx))
 	dim := r.trainer.Frozen.ViT.Dim
 	spread := try.E1(metrics.MeasureSpread(patches, dim))
-	similarity := try.E1(metrics.MeasureSimilarity(patches, r.initial, dim))
+	similarity := try.E1(metrics.MeasureSimilarity(patches, initial, dim))
 	d := &Diagnostics{Rank: spread.Rank, Std: spread.Std, Similarity: similarity.CKA, Cosine: similarity.Cosine, Kept: similarity.Kept}
 	if im := r.images; im.classes != nil {
 		labelled := evaluation.Data{
@@ -167,12 +165,13 @@ func (r *run) patches(ctx context.Context) (chosen []float32, err error) {
 	return chosen, ctx.Err()
 }
 
-// saveInitial measures and writes what later diagnostics are compared with.
-func (r *run) saveInitial(ctx context.Context) (err error) {
-	if r.initial, err = r.patches(ctx); err != nil {
+// saveInitial writes what later diagnostics are compared with.
+func (r *run) saveInitial(ctx context.Context) error {
+	patches, err := r.patches(ctx)
+	if err != nil {
 		return err
 	}
 	dim := r.trainer.Frozen.ViT.Dim
-	features := tensors.FromFlatDataAndDimensions(r.initial, len(r.initial)/dim, dim)
+	features := tensors.FromFlatDataAndDimensions(patches, len(patches)/dim, dim)
 	return safetensors.Write(r.path(initialPatches), map[string]*tensors.Tensor{"patches": features}, nil)
 }

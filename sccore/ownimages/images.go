@@ -3,7 +3,8 @@
 // In go a folder of images, or one of scenes and one of objects, and a file of weights or nothing. Out come the encoder in the naming that it came in, its
 // diagnostics as metrics.csv and TensorBoard events, and a page report.html. No labels are needed; class folders, where there are some, give a k-NN accuracy.
 //
-// images.go opens folders and chooses settings from the number of images, diagnostics.go measures and judges, run.go trains, and report.go writes the page.
+// images.go opens folders and chooses settings from the number of images, diagnostics.go measures and judges, run.go trains, and report.go writes the page and draws
+// what any encoder makes of photographs.
 package ownimages
 
 import (
@@ -11,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -55,7 +57,6 @@ type Images struct {
 	classes  []string                // The class folders; nil if there are none.
 	bank     *datasets.Images        // Training images of the class folders, with labels.
 	queries  *datasets.Images        // Held-out images of the class folders, with labels.
-	named    map[string]bool         // The lines of Skipped.
 	measured int                     // Height and width in pixels of the three sets.
 }
 
@@ -74,7 +75,7 @@ func (im *Images) content(ctx context.Context) (content string, err error) {
 // Only a few images are taken in smoke. warn receives what the cache has to say. The error is one line that names the folder.
 func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line string)) (_ *Images, err error) {
 	defer try.Handle(&err)
-	im := &Images{measured: size, named: map[string]bool{}}
+	im := &Images{measured: size}
 	var cache *datasets.Cache
 	if f.Cache != "" {
 		cache = try.E1(datasets.OpenCache(f.Cache, warn))
@@ -188,8 +189,7 @@ func (im *Images) read(ctx context.Context, folder *datasets.ImageFolder, labels
 // skip notes a file that is left out, once.
 func (im *Images) skip(s datasets.Skipped) {
 	line := strings.ReplaceAll(s.File+": "+s.Reason, "\n", " ")
-	if !im.named[line] {
-		im.named[line] = true
+	if !slices.Contains(im.Skipped, line) {
 		im.Skipped = append(im.Skipped, line)
 	}
 }

@@ -3,7 +3,7 @@ package ownimages
 import (
 	"bytes"
 	"cmp"
-	_ "embed"
+	"embed"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/dsnet/try"
+	"github.com/gomlx/compute"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/features"
@@ -42,70 +43,55 @@ type series struct {
 	column, tag string
 	plot        int
 	title       string
-	of          func(Point) float64
-
-	name, meaning, shown string // Of a diagnostic, in the report's table: its name, what it means, and the format of its values. Others are numbers of every step.
+	of          func(Point) float64 // NaN where it was not measured.
 }
 
-// at is the number at a point of a curve; NaN if it was not measured.
-func (s series) at(p Point) float64 {
-	if s.name == "" && p.Step == 0 || s.name != "" && p.Diagnostics == nil {
-		return math.NaN()
-	}
-	return s.of(p)
-}
-
-// gauges are in the order of metrics.csv. k-NN accuracy needs class folders.
-var gauges = []series{
-	{"effective_rank", "gauge/effective_rank", plotRank, "patch features", func(p Point) float64 { return p.Diagnostics.Rank },
-		"effective rank", "of patch features, of at most %d", "%.1f"},
-	{"feature_std", "gauge/feature_std", notPlotted, "", func(p Point) float64 { return p.Diagnostics.Std },
-		"spread", "of patch features: 0 when they have collapsed to a point", "%.3f"},
-	{"similarity", "gauge/similarity", plotSimilarities, "similarity", func(p Point) float64 { return p.Diagnostics.Similarity },
-		"similarity", "to the initial features (linear CKA): 1 is equal up to rotation and scale, 0 is nothing in common", "%.3f"},
-	{"cosine", "gauge/cosine", plotSimilarities, "cosine", func(p Point) float64 { return p.Diagnostics.Cosine },
-		"cosine", "of a patch's feature with its initial one", "%.3f"},
-	{"kept_neighbours", "gauge/kept_neighbours", plotSimilarities, "neighbours kept", func(p Point) float64 { return p.Diagnostics.Kept },
-		"neighbours kept", "of the ten nearest patches of a patch, those that are the same as before", "%.2f"},
-	{"knn_accuracy", "gauge/knn_accuracy", plotSimilarities, "k-NN accuracy", func(p Point) float64 { return p.Diagnostics.KNN },
-		"k-NN accuracy", "of held-out images, by their 20 nearest training images and the class folders", "%.1f %%"},
-}
-
-// tableOrder lists the places of the gauges in the order of the report's table.
-var tableOrder = []int{5, 2, 4, 3, 0, 1}
-
-// series lists the numbers of the run.
+// series lists the numbers of the run in the order of metrics.csv. k-NN accuracy needs class folders.
 func (r *run) series() (all []series) {
 	c := r.config
-	add := func(column, tag string, plot int, title string, of func(Point) float64) {
-		all = append(all, series{column: column, tag: tag, plot: plot, title: title, of: of})
+	add := func(column, tag string, plot int, title string, measured func(Point) bool, of func(Point) float64) {
+		all = append(all, series{column, tag, plot, title, func(p Point) float64 {
+			if !measured(p) {
+				return math.NaN()
+			}
+			return of(p)
+		}})
 	}
-	add("learning_rate", "step/learning_rate", notPlotted, "", func(p Point) float64 { return p.LearningRate })
-	add("gradient_norm", "step/gradient_norm", notPlotted, "", func(p Point) float64 { return p.GradientNorm })
-	add("loss", "loss/total", plotLosses, "total", func(p Point) float64 { return p.Total })
+	step := func(column, tag string, plot int, title string, of func(Point) float64) {
+		add(column, tag, plot, title, func(p Point) bool { return p.Step > 0 }, of)
+	}
+	step("learning_rate", "step/learning_rate", notPlotted, "", func(p Point) float64 { return p.LearningRate })
+	step("gradient_norm", "step/gradient_norm", notPlotted, "", func(p Point) float64 { return p.GradientNorm })
+	step("loss", "loss/total", plotLosses, "total", func(p Point) float64 { return p.Total })
 	for _, loss := range sccore.Losses {
 		if loss.Lambda(c.Lambdas) > 0 {
-			add(loss.Name, "loss/"+loss.Name, plotLosses, loss.Title, func(p Point) float64 { return loss.Value(p.StepMetrics) })
+			step(loss.Name, "loss/"+loss.Name, plotLosses, loss.Title, func(p Point) float64 { return loss.Value(p.StepMetrics) })
 		}
 	}
 	if c.Lambdas.ImageAlignment+c.Lambdas.ImageConcentration > 0 {
-		add("image_entropy", "entropy/image", plotEntropies, "images", func(p Point) float64 { return p.ImageEntropy })
-		add("image_entropy_bound", "entropy/image_bound", notPlotted, "", func(Point) float64 { return math.Log(float64(c.ImageHead.OutDim)) })
+		step("image_entropy", "entropy/image", plotEntropies, "images", func(p Point) float64 { return p.ImageEntropy })
+		step("image_entropy_bound", "entropy/image_bound", notPlotted, "", func(Point) float64 { return math.Log(float64(c.ImageHead.OutDim)) })
 	}
 	if c.Lambdas.PatchAlignment > 0 {
-		add("patch_entropy", "entropy/patch", plotEntropies, "patches", func(p Point) float64 { return p.PatchEntropy })
-		add("patch_entropy_bound", "entropy/patch_bound", plotEntropies, "at most, ln K", func(Point) float64 { return r.entropyBound() })
+		step("patch_entropy", "entropy/patch", plotEntropies, "patches", func(p Point) float64 { return p.PatchEntropy })
+		step("patch_entropy_bound", "entropy/patch_bound", plotEntropies, "at most, ln K", func(Point) float64 { return r.entropyBound() })
 	}
-	return append(all, r.gauges()...)
+	gauge := func(column string, plot int, title string, of func(*Diagnostics) float64) {
+		add(column, "gauge/"+column, plot, title, func(p Point) bool { return p.Diagnostics != nil }, func(p Point) float64 { return of(p.Diagnostics) })
+	}
+	gauge("effective_rank", plotRank, "patch features", func(d *Diagnostics) float64 { return d.Rank })
+	gauge("feature_std", notPlotted, "", func(d *Diagnostics) float64 { return d.Std })
+	gauge("similarity", plotSimilarities, "similarity", func(d *Diagnostics) float64 { return d.Similarity })
+	gauge("cosine", plotSimilarities, "cosine", func(d *Diagnostics) float64 { return d.Cosine })
+	gauge("kept_neighbours", plotSimilarities, "neighbours kept", func(d *Diagnostics) float64 { return d.Kept })
+	if r.images.classes != nil {
+		gauge("knn_accuracy", plotSimilarities, "k-NN accuracy", func(d *Diagnostics) float64 { return d.KNN })
+	}
+	return all
 }
 
 // entropyBound is the largest entropy of the targets of patches, in nats.
 func (r *run) entropyBound() float64 { return math.Log(float64(r.config.PatchHead.OutDim)) }
-
-// gauges are those that the run measures.
-func (r *run) gauges() []series {
-	return lo.Ternary(r.images.classes == nil, gauges[:len(gauges)-1], gauges)
-}
 
 // describe says the diagnostics of the last point in a line, and in another one what they warn of, which later lines only mention.
 func (r *run) describe(p Point) string {
@@ -142,7 +128,7 @@ func (r *run) writeCurves() (err error) {
 		event := tensorboard.Point{Step: int64(p.Step), WallTime: float64(p.Step), Scalars: map[string]float64{}}
 		for _, s := range all {
 			text := ""
-			if value := s.at(p); !math.IsNaN(value) {
+			if value := s.of(p); !math.IsNaN(value) {
 				text = strconv.FormatFloat(value, 'g', -1, 64)
 				event.Scalars[s.tag] = value
 			}
@@ -167,7 +153,7 @@ func (r *run) plots() figures.CurvesRow {
 	row := figures.CurvesRow{{X: "step", Y: "loss"}, {X: "step", Y: "entropy of targets (nats)"}, {X: "step", Y: "effective rank"}, {X: "step", Y: "held-out images"}}
 	for _, s := range r.series() {
 		for _, p := range r.state.Curve {
-			value := s.at(p)
+			value := s.of(p)
 			if s.plot == notPlotted || math.IsNaN(value) {
 				continue
 			}
@@ -185,9 +171,6 @@ var reportText string
 
 var reportTemplate = page.Template(reportText)
 
-// reportRow is a line of the report's table: a number at step 0, at the best and at the last step.
-type reportRow struct{ Name, Meaning, Initial, Best, Last string }
-
 // report writes the page. It depends on the run alone, not on how often it was interrupted.
 func (r *run) report() (err error) {
 	defer try.Handle(&err)
@@ -196,15 +179,13 @@ func (r *run) report() (err error) {
 	last := points[len(points)-1]
 	best, _, ok := v.best(curve)
 	bestBy, rule := v.rule(curve)
-	settings := try.E1(json.MarshalIndent(r.config, "", "  "))
-	curves := try.E1(page.Image(r.plots()))
 	skipped := slices.Concat(r.images.Skipped, r.state.Skipped)
 	shown := min(len(skipped), shownSkipped)
 	content := map[string]any{
-		"Run": r.about, "Title": strings.Join(r.Folders.Images, ", "), "Out": r.Out, "EncoderFile": EncoderFile, "BestFile": BestFile, "Steps": r.config.Steps, "Settings": string(settings),
-		"Done": last.Step,
+		"Run": r.about, "Title": strings.Join(r.Folders.Images, ", "), "Out": r.Out, "Steps": r.config.Steps, "Done": last.Step, "Settings": string(try.E1(json.MarshalIndent(r.config, "", "  "))),
 		"Held": r.images.held.Len(), "Classes": v.classes, "Queries": v.queries, "Chance": fmt.Sprintf("%.1f %%", 100/float64(max(v.classes, 1))),
-		"HasBest": ok, "BestStep": best.Step, "BestBy": bestBy, "Rule": rule, "Curves": curves,
+		"HasBest": ok, "BestStep": best.Step, "BestBy": bestBy, "Rule": rule, "Curves": try.E1(page.Image(r.plots())),
+		"Measured": []*Diagnostics{points[0].Diagnostics, best.Diagnostics, last.Diagnostics}, "Dim": r.trainer.Frozen.ViT.Dim,
 		"SkippedCount": len(skipped), "Skipped": skipped[:shown], "MoreSkipped": len(skipped) - shown,
 	}
 	if damaged, found := lo.Find(points[1:], func(p Point) bool { return v.damage(curve, p) != "" }); found {
@@ -213,31 +194,12 @@ func (r *run) report() (err error) {
 	if bound := r.entropyBound(); last.PatchEntropy > 0.99*bound {
 		content["NoInformation"] = fmt.Sprintf("%.3f of at most %.3f", last.PatchEntropy, bound)
 	}
-	var rows []reportRow
-	for _, at := range tableOrder[len(gauges)-len(r.gauges()):] {
-		g := gauges[at]
-		row := reportRow{Name: g.name, Meaning: g.meaning, Initial: fmt.Sprintf(g.shown, g.at(points[0])), Last: fmt.Sprintf(g.shown, g.at(last))}
-		if g.column == "effective_rank" {
-			row.Meaning = fmt.Sprintf(g.meaning, r.trainer.Frozen.ViT.Dim)
-		}
-		if ok {
-			row.Best = fmt.Sprintf(g.shown, g.at(best))
-		}
-		rows = append(rows, row)
-	}
-	content["Rows"] = rows
 	viewer := try.E1(features.NewViewer(r.backend, r.config, r.about.Size, r.images.held, min(shownImages, r.images.held.Len())))
-	for name, draw := range map[string]func(...features.NamedEncoder) (figures.ImageGrid, error){"Patches": viewer.Components, "Matches": viewer.Correspondences} {
-		drawn := try.E1(draw(features.NamedEncoder{Name: "before", File: r.path(InitialFile)}, features.NamedEncoder{Name: "after", File: r.path(EncoderFile)}))
-		content[name] = try.E1(page.Image(drawn))
-		if name == "Patches" {
-			if _, picture, err := figures.Render(drawn); err != nil {
-				return err
-			} else if err := atomicfile.WriteBytes(r.path(fmt.Sprintf(pictures, last.Step)), picture); err != nil {
-				return err
-			}
-		}
-	}
+	before, after := features.NamedEncoder{Name: "before", File: r.path(InitialFile)}, features.NamedEncoder{Name: "after", File: r.path(EncoderFile)}
+	patches := try.E1(viewer.Components(before, after))
+	_, picture := try.E2(figures.Render(patches))
+	try.E(atomicfile.WriteBytes(r.path(fmt.Sprintf(pictures, last.Step)), picture))
+	content["Patches"], content["Matches"] = try.E1(page.Image(patches)), try.E1(page.Image(try.E1(viewer.Correspondences(before, after))))
 	return page.Write(r.path(ReportFile), reportTemplate, content)
 }
 
@@ -315,4 +277,73 @@ func ReadMetrics(file string) (points []map[string]string, err error) {
 		}
 	}
 	return points, nil
+}
+
+// NewViewer returns a viewer of photographs for an encoder. They are cropped to size pixels, a multiple of the encoder's patches; 0 is 224 or the nearest
+// such multiple. The error names the file.
+func NewViewer(b compute.Backend, weightsFile string, images []string, size int) (_ *features.Viewer, err error) {
+	defer try.Handle(&err)
+	v := try.E1(sccore.EncoderOf(weightsFile))
+	try.E(standardImages(weightsFile))
+	if size == 0 {
+		size = v.NearestSize(224)
+	}
+	set := &datasets.Images{Name: "images", Height: size, Width: size}
+	for _, path := range images {
+		photo := try.E1(datasets.ReadPhoto(path))
+		pixels, _, err := datasets.DefaultPreprocessing().Apply(photo.Image(), size, v.PatchSize)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		set.Pixels, set.Labels = append(set.Pixels, pixels...), append(set.Labels, 0)
+	}
+	config := sccore.Default().Adapt(v)
+	config.Prototypes, config.BlocksAfterFilter = v.Prototypes, v.BlocksAfterFilter
+	viewer := try.E1(features.NewViewer(b, config, size, set, set.Len()))
+	viewer.Names = images
+	return viewer, nil
+}
+
+// standardImages returns an error if the makers of weights standardise images otherwise than training and pictures do.
+func standardImages(path string) (err error) {
+	defer try.Handle(&err)
+	p, _, source := try.E3(weights.ReadPreprocessing(path))
+	if ours := datasets.DefaultPreprocessing(); p.Mean != ours.Mean || p.Std != ours.Std {
+		return fmt.Errorf("%s: images have mean %v and std %v, here they have ImageNet's", source, p.Mean, p.Std)
+	}
+	return nil
+}
+
+//go:embed example/cat.jpg example/encoder.safetensors
+var example embed.FS
+
+// Example writes a photograph and a small encoder, trained on drawn scenes, into a folder, for what wants them where there are none. Their README.md says what
+// they are.
+func Example(folder string) (photo, weightsFile string, err error) {
+	defer try.Handle(&err)
+	for name, file := range map[string]*string{"cat.jpg": &photo, EncoderFile: &weightsFile} {
+		content := try.E1(example.ReadFile("example/" + name))
+		*file = filepath.Join(folder, name)
+		try.E(atomicfile.WriteBytes(*file, content))
+	}
+	return photo, weightsFile, nil
+}
+
+// Show draws what an encoder makes of photographs: the principal components of patch features as colours ("pca"), where the patches of the next image are like
+// the middle one of each ("nearest", for two images or more), where the patches of all images are like the ones at points of the first image ("points", if
+// there are points), and the attention of [CLS] ("attention"). [NewViewer] says what size is. The error names the file.
+func Show(b compute.Backend, weightsFile string, images []string, size int, points ...features.Point) (all []study.Figure, err error) {
+	defer try.Handle(&err)
+	viewer := try.E1(NewViewer(b, weightsFile, images, size))
+	add := func(name string, figure figures.Figure) { all = append(all, study.Figure{Name: name, Figure: figure}) }
+	add("pca", try.E1(viewer.Components(features.NamedEncoder{Name: "components", File: weightsFile})))
+	likeness := features.NamedEncoder{Name: "likeness", File: weightsFile}
+	if len(images) > 1 {
+		add("nearest", try.E1(viewer.Correspondences(likeness)))
+	}
+	if len(points) > 0 {
+		add("points", try.E1(viewer.Points(likeness, points...)))
+	}
+	add("attention", try.E1(viewer.Attention(weightsFile)))
+	return all, nil
 }

@@ -81,7 +81,6 @@ type run struct {
 	naming  weights.Naming
 	about   description
 	trainer *recipe.Trainer
-	initial []float32 // Patch features of the initial encoder; nil before they are needed.
 	verdict verdict
 	state   state
 }
@@ -202,9 +201,7 @@ func (r *run) train(ctx context.Context) (err error) {
 		Damaged: func(file string, err error) {
 			r.Say(fmt.Sprintf("resumes from an older checkpoint: %v; the damaged file is kept as %s", err, file))
 		},
-		Phase: func(phase train.Phase) {
-			bar.Phase(map[train.Phase]string{train.Compiling: progress.Compiling, train.Training: progress.Training, train.Evaluating: progress.Measuring}[phase])
-		},
+		Phase: func(phase train.Phase) { bar.Phase(string(phase)) }, // The bar's phases have the same names.
 	}
 	var measured *Diagnostics
 	loop.Evaluators = []train.Evaluator{{Name: "gauges", Every: r.about.Every, Evaluate: func(ctx context.Context) (_ map[string]float64, err error) {
@@ -227,7 +224,7 @@ func (r *run) train(ctx context.Context) (err error) {
 
 // skip notes a file that training could not read, once.
 func (r *run) skip(line string) {
-	if !r.images.named[line] && !slices.Contains(r.state.Skipped, line) {
+	if !slices.Contains(r.images.Skipped, line) && !slices.Contains(r.state.Skipped, line) {
 		r.state.Skipped = append(r.state.Skipped, line)
 		r.Say("skipped " + line)
 	}

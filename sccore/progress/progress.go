@@ -6,6 +6,7 @@ package progress
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -25,8 +26,7 @@ type Bar interface {
 	// Resumed reports that this many more steps were finished by an earlier run. The rate leaves them out.
 	Resumed(steps int)
 
-	// Phase names what the work does now, such as [Compiling]. It may be empty. The rate leaves out the time between two steps in which a
-	// phase begins.
+	// Phase names what the work does now, such as [Compiling]. It may be empty. The rate leaves out the time between two steps in which a phase begins.
 	Phase(name string)
 
 	// Close draws the final state. The bar draws nothing afterwards.
@@ -41,30 +41,23 @@ const (
 )
 
 // Discard is a bar that shows nothing.
-var Discard Bar = discard{}
-
-type discard struct{}
-
-func (discard) Set(int, string) {}
-func (discard) Resumed(int)     {}
-func (discard) Phase(string)    {}
-func (discard) Close()          {}
+var Discard = Several()
 
 // Several returns a bar that passes everything on to each of several bars.
-func Several(bars ...Bar) Bar { return several(bars) }
+func Several(bars ...Bar) Bar { return &several{bars} }
 
-type several []Bar
+type several struct{ bars []Bar }
 
-func (s several) each(do func(Bar)) {
-	for _, b := range s {
+func (s *several) each(do func(Bar)) {
+	for _, b := range s.bars {
 		do(b)
 	}
 }
 
-func (s several) Set(done int, note string) { s.each(func(b Bar) { b.Set(done, note) }) }
-func (s several) Resumed(steps int)         { s.each(func(b Bar) { b.Resumed(steps) }) }
-func (s several) Phase(name string)         { s.each(func(b Bar) { b.Phase(name) }) }
-func (s several) Close()                    { s.each(Bar.Close) }
+func (s *several) Set(done int, note string) { s.each(func(b Bar) { b.Set(done, note) }) }
+func (s *several) Resumed(steps int)         { s.each(func(b Bar) { b.Resumed(steps) }) }
+func (s *several) Phase(name string)         { s.each(func(b Bar) { b.Phase(name) }) }
+func (s *several) Close()                    { s.each(Bar.Close) }
 
 // State is the content of a bar, shared by all renderers. It is not safe for concurrent use.
 type State struct {
@@ -73,10 +66,23 @@ type State struct {
 	Done  int
 	Note  string
 
-	phase  string
-	opened time.Time
-	now    time.Time
-	pace   pace
+	phase       string
+	opened, now time.Time
+
+	// The speed of steps is measured on a clock that stops while the work does something else.
+	at                    time.Time // Of the last report.
+	clock                 time.Duration
+	reports               int // The first one includes compilation, or the second one if the work resumes.
+	samples               []sample
+	interrupted, compiled bool          // A phase has begun since the last step, and one of these phases was compilation.
+	steps                 int           // Steps that the clock has measured.
+	spent                 time.Duration // On these steps and between them, without compilation.
+}
+
+// sample is the number of steps done at a time of the clock. Its steps ended between two times.
+type sample struct {
+	first, last time.Duration
+	done        int
 }
 
 // NewState starts work of total steps at the given time.
@@ -87,7 +93,7 @@ func NewState(title string, total int, now time.Time) *State {
 // Set records progress at the given time.
 func (s *State) Set(done int, note string, now time.Time) {
 	if done > s.Done {
-		s.pace.advance(done, done-s.Done, now)
+		s.advance(done, now)
 	}
 	s.Done, s.Note, s.now = done, note, now
 }
@@ -95,14 +101,21 @@ func (s *State) Set(done int, note string, now time.Time) {
 // Resumed adds steps that an earlier run finished.
 func (s *State) Resumed(steps int) {
 	s.Done += steps
-	s.pace.shift(steps)
+	s.shift(steps)
+}
+
+// shift leaves finished steps out of the rate.
+func (s *State) shift(steps int) {
+	for i := range s.samples {
+		s.samples[i].done += steps
+	}
 }
 
 // Phase starts a phase at the given time.
 func (s *State) Phase(name string, now time.Time) {
 	if name != s.phase {
-		s.pace.interrupted = true
-		s.pace.compiled = s.pace.compiled || name == Compiling || s.phase == Compiling
+		s.interrupted = true
+		s.compiled = s.compiled || name == Compiling || s.phase == Compiling
 	}
 	s.phase, s.now = name, now
 }
@@ -116,11 +129,64 @@ func (s *State) Fraction() float64 {
 }
 
 // Rate returns the recent steps per second, without compilation. It is 0 if unknown, as in the first steps, in a burst and when a phase has begun.
-func (s *State) Rate() float64 { return lo.Ternary(s.pace.interrupted, 0, s.pace.rate()) }
+func (s *State) Rate() float64 { return lo.Ternary(s.interrupted, 0, s.rate()) }
 
-// Left returns the time that the remaining steps take at the present rate, including the time between steps. It is 0 if unknown.
+// Left returns the time that the remaining steps take, including the time between steps. It is 0 if unknown. It follows from the mean over all measured steps, and
+// not from the recent ones: the cells of an experiment take turns, and their steps may be of unlike length.
 func (s *State) Left() time.Duration {
-	return time.Duration(float64(max(s.Total-s.Done, 0)) * s.pace.perStep() * float64(time.Second))
+	if s.rate() == 0 {
+		return 0
+	}
+	return time.Duration(float64(max(s.Total-s.Done, 0)) * float64(s.spent) / float64(s.steps))
+}
+
+// The rate covers the last half minute, or the last five samples if steps are slow. It needs at least three steps in three samples and two
+// seconds, because a batch of steps that end at the same time says nothing about the speed.
+const (
+	paceWindow   = 30 * time.Second
+	paceSamples  = 5
+	minSteps     = 3
+	minSamples   = 3
+	minSpan      = 2 * time.Second
+	sampleWindow = 250 * time.Millisecond // Steps that end within this time share a sample.
+)
+
+// advance records at time now that more steps have ended, for a total of done.
+func (s *State) advance(done int, now time.Time) {
+	interval := now.Sub(s.at)
+	s.at, s.reports = now, s.reports+1
+	switch {
+	case s.reports < 2:
+	case s.reports == 2:
+		s.samples = []sample{{done: done}}
+	case s.interrupted:
+		s.shift(done - s.Done)
+		s.spent += lo.Ternary(s.compiled, 0, interval)
+	default:
+		s.clock, s.spent, s.steps = s.clock+interval, s.spent+interval, s.steps+done-s.Done
+		if last := &s.samples[len(s.samples)-1]; s.clock-last.first < sampleWindow {
+			last.last, last.done = s.clock, done
+		} else {
+			s.samples = append(s.samples, sample{s.clock, s.clock, done})
+		}
+		for len(s.samples) > paceSamples && s.samples[1].last < s.clock-paceWindow {
+			s.samples = s.samples[1:]
+		}
+	}
+	s.interrupted, s.compiled = false, false
+}
+
+// rate returns the recent steps per second, or 0 if it is unknown.
+func (s *State) rate() float64 {
+	if len(s.samples) < minSamples {
+		return 0
+	}
+	first, last := s.samples[0], s.samples[len(s.samples)-1]
+	steps, span := last.done-first.done, last.last-first.last
+	if steps < minSteps || span < minSpan {
+		return 0
+	}
+	return float64(steps) / span.Seconds()
 }
 
 // Summary returns the state as text, without the title: "40/100  40%  training  12.3/s  3.3s, 4.9s left  loss 0.31".
@@ -172,97 +238,6 @@ func durationText(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// The rate covers the last half minute, or the last five samples if steps are slow. It needs at least three steps in three samples and two
-// seconds, because a batch of steps that end at the same time says nothing about the speed.
-const (
-	paceWindow   = 30 * time.Second
-	paceSamples  = 5
-	minSteps     = 3
-	minSamples   = 3
-	minSpan      = 2 * time.Second
-	sampleWindow = 250 * time.Millisecond // Steps that end within this time share a sample.
-)
-
-// pace measures the speed of steps. Its clock stops while the work does something else.
-type pace struct {
-	advances    int // Number of reports so far. The first one includes compilation, or the second one if the work resumes.
-	at          time.Time
-	clock       time.Duration
-	samples     []sample
-	interrupted bool // A phase has begun since the last step.
-	compiled    bool // One of these phases was compilation.
-
-	steps int           // Steps that the clock has measured.
-	spent time.Duration // On these steps and between them, without compilation.
-}
-
-// sample is the number of steps done at a time of the clock.
-type sample struct {
-	first, last time.Duration // Its steps ended between these times.
-	done        int
-}
-
-// advance records at time now that the given number of steps have ended, for a total of done.
-func (p *pace) advance(done, steps int, now time.Time) {
-	interval := now.Sub(p.at)
-	p.at = now
-	p.advances++
-	switch {
-	case p.advances < 2:
-	case p.advances == 2:
-		p.samples = []sample{{done: done}}
-	case p.interrupted:
-		p.shift(steps)
-		if !p.compiled {
-			p.spent += interval
-		}
-	default:
-		p.clock, p.spent, p.steps = p.clock+interval, p.spent+interval, p.steps+steps
-		p.add(done)
-	}
-	p.interrupted, p.compiled = false, false
-}
-
-func (p *pace) add(done int) {
-	if last := &p.samples[len(p.samples)-1]; p.clock-last.first < sampleWindow {
-		last.last, last.done = p.clock, done
-	} else {
-		p.samples = append(p.samples, sample{p.clock, p.clock, done})
-	}
-	for len(p.samples) > paceSamples && p.samples[1].last < p.clock-paceWindow {
-		p.samples = p.samples[1:]
-	}
-}
-
-// shift leaves finished steps out of the rate.
-func (p *pace) shift(steps int) {
-	for i := range p.samples {
-		p.samples[i].done += steps
-	}
-}
-
-// rate returns the steps per second, or 0 if it is unknown.
-func (p *pace) rate() float64 {
-	if len(p.samples) < minSamples {
-		return 0
-	}
-	first, last := p.samples[0], p.samples[len(p.samples)-1]
-	steps, span := last.done-first.done, last.last-first.last
-	if steps < minSteps || span < minSpan {
-		return 0
-	}
-	return float64(steps) / span.Seconds()
-}
-
-// perStep returns the seconds per step, including the time between steps, or 0 if they are unknown. It is the mean over all measured steps, and not over the window:
-// the cells of an experiment take turns, and their steps may be of unlike length.
-func (p *pace) perStep() float64 {
-	if p.rate() == 0 {
-		return 0
-	}
-	return p.spent.Seconds() / float64(p.steps)
-}
-
 // How often a bar draws: on a terminal, where it overwrites itself, and into a log, where each line stays.
 const (
 	redrawEvery = 200 * time.Millisecond
@@ -270,8 +245,7 @@ const (
 	logEvery    = 30 * time.Second
 )
 
-// New returns a bar that draws on w. On a terminal it is one line that overwrites itself. Elsewhere it prints a line every half a minute and
-// one at the end.
+// New returns a bar that draws on w. On a terminal it is one line that overwrites itself. Elsewhere it prints a line every half a minute and one at the end.
 func New(w io.Writer, title string, total int) Bar {
 	b := newTerminal(w, IsTerminal(w), title, total, time.Now)
 	go b.tick()
@@ -281,7 +255,7 @@ func New(w io.Writer, title string, total int) Bar {
 // Draw returns a bar that is drawn by a function: at first, on progress at most once per redraw, and once a second without progress, so that its clock advances.
 func Draw(title string, total int, redraw time.Duration, draw func(*State)) Bar {
 	b := newBar(title, total, time.Now, redraw, tickEvery, draw)
-	b.draw(time.Now())
+	b.draw(b.drawn)
 	go b.tick()
 	return b
 }
@@ -322,9 +296,8 @@ func newTerminal(w io.Writer, inPlace bool, title string, total int, clock func(
 
 // tick redraws the bar during long steps.
 func (b *bar) tick() {
-	for closed := false; !closed; {
+	for b.change(b.idle, func(time.Time) {}) {
 		time.Sleep(tickEvery)
-		closed = !b.change(b.idle, func(time.Time) {})
 	}
 }
 
@@ -350,8 +323,8 @@ func (b *bar) draw(now time.Time) {
 
 func (b *bar) Set(done int, note string) {
 	b.change(b.redraw, func(now time.Time) {
-		b.state.Set(done, note, now)
 		b.stale = true
+		b.state.Set(done, note, now)
 	})
 }
 
@@ -364,15 +337,12 @@ func (b *bar) Resumed(steps int) {
 }
 
 func (b *bar) Close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return
-	}
-	if b.closed = true; b.stale {
-		b.draw(b.clock())
-	}
-	b.end()
+	b.change(math.MaxInt64, func(now time.Time) {
+		if b.closed = true; b.stale {
+			b.draw(now)
+		}
+		b.end()
+	})
 }
 
 // IsTerminal reports whether w is a terminal on which a line can overwrite itself.

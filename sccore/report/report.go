@@ -119,7 +119,7 @@ func (o Options) section(e study.Experiment, file string) section {
 	records, others := lo.FilterReject(all, func(r study.Record, _ int) bool { return r.Profile == o.Profile })
 	s.Records, s.Others = len(records), strings.Join(lo.Uniq(lo.Map(others, func(r study.Record, _ int) string { return string(r.Profile) })), ", ")
 	if err := o.Failures[e.Name]; err != nil {
-		s.Failures = append(s.Failures, firstLine(err.Error()))
+		s.Failures = append(s.Failures, panics.FirstLine(err.Error()))
 	}
 	if len(records) == 0 { // The runs may be on data that are not here, so that nothing can be told.
 		return s
@@ -129,7 +129,7 @@ func (o Options) section(e study.Experiment, file string) section {
 	slices.SortStableFunc(byCell, func(x, y study.Record) int { return cmp.Compare(withoutSeed(x), withoutSeed(y)) })
 	s.Behind = behindOf(e.Name, byCell, linkTo(file, filepath.Join(folder, study.RunsFile)))
 	if err := panics.Catch(func() error { return s.tables(e, records, o.Profile) }); err != nil {
-		s.Problems = append(s.Problems, fmt.Sprintf("tables of %s: %s", e.Name, firstLine(err.Error())))
+		s.Problems = append(s.Problems, fmt.Sprintf("tables of %s: %s", e.Name, panics.FirstLine(err.Error())))
 	}
 	s.figures(e, records, o)
 	return s
@@ -188,16 +188,11 @@ func (s *section) figures(e study.Experiment, records []study.Record, o Options)
 		var source template.URL
 		err := panics.Catch(func() (err error) { source, err = page.Image(f.Figure); return err })
 		if err != nil {
-			s.Problems = append(s.Problems, fmt.Sprintf("%s: figure %s: %s", e.Name, f.Name, firstLine(err.Error())))
+			s.Problems = append(s.Problems, fmt.Sprintf("%s: figure %s: %s", e.Name, f.Name, panics.FirstLine(err.Error())))
 			continue
 		}
 		s.Figures = append(s.Figures, picture{f.Name, f.Caption, source})
 	}
-}
-
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return line
 }
 
 // linkTo returns the relative link from a page to a file; its path where there is none.

@@ -213,6 +213,11 @@ const MaxDeviceBytes = 16 << 30
 // MaxImageSize is the largest height and width of images in pixels that an encoder sees.
 const MaxImageSize = 2048
 
+// InRange returns an error that names a number, unless it is in ranges, which are as in tags; see [Check].
+func InRange(name, ranges string, value float64) error {
+	return allowedBy(reflect.StructTag(fmt.Sprintf("range:%q", ranges))).number(name, value)
+}
+
 // Between returns an error that names a setting, unless low ≤ value ≤ high. It is for bounds that follow from other settings; others are tags, see
 // [Check]. NaN is out of range.
 func Between[N int | float64](name string, value, low, high N) error {

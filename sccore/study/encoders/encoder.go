@@ -12,8 +12,8 @@ import (
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/hbollon/go-edlib"
 	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/internal/spelling"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/recipe"
@@ -168,7 +168,7 @@ func misspelt(name, row string) bool {
 	}
 	a, size, _ := strings.Cut(name, "-")
 	b, other, _ := strings.Cut(row, "-")
-	return size == other && notDigits.ReplaceAllString(a, "") == notDigits.ReplaceAllString(b, "") && spelling.Distance(a, b) == 1
+	return size == other && notDigits.ReplaceAllString(a, "") == notDigits.ReplaceAllString(b, "") && edlib.OSADamerauLevenshteinDistance(a, b) == 1
 }
 
 // fromFiles returns the encoders that --set weights.KEY=FILE names: those of a row of the paper's table, or of a row under another name. It reads each file, so that a file that does not fit its row is an error before

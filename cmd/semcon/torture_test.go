@@ -1,11 +1,4 @@
-// Package torture kills commands at random moments until they end, and compares what they leave with an uninterrupted run:
-//
-//	go test ./internal/torture -v -timeout 0 -minutes 3
-//
-// It runs all experiments, "semcon train" and "semcon features" in smoke profiles on the engine that $GOMLX_BACKEND names, one after the other in the order
-// that the seed draws, with short times between checkpoints. On XLA it also runs two processes at once on a cache of compiled programs whose entries it
-// damages. Each kill is a SIGKILL, which no program can answer. If anything differs, the two folders are kept.
-package torture
+package main
 
 import (
 	"bytes"
@@ -26,7 +19,6 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/janpfeifer/must"
 	"github.com/samber/lo"
-	"github.com/semcon/semcon/internal/torture/samerun"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
@@ -35,44 +27,51 @@ import (
 )
 
 // The tasks that are no experiments: training on a folder, features of a folder, and an experiment on a damaged cache of compiled programs.
-const train, features, cache = "train", "features", "xla-cache"
+const trainTask, featuresTask, cacheTask = "train", "features", "xla-cache"
 
-// before names the task whose results another one needs: the weights of a training, and the encoders that the theory measures.
-var before = map[string]string{features: train, theory.Name: effectaug.Name}
+// runsBefore names the task whose results another one needs: the weights of a training, and the encoders that the theory measures.
+var runsBefore = map[string]string{featuresTask: trainTask, theory.Name: effectaug.Name}
 
-// tasks returns the names of everything that can be tortured on an engine.
-func tasks(engine string) (names []string) {
+// tortureTasks returns the names of everything that can be tortured on an engine.
+func tortureTasks(engine string) (names []string) {
 	names = lo.Map(experiments.All(), func(e study.Experiment, _ int) string { return e.Name })
-	if names = append(names, train, features); engine != "go" {
-		names = append(names, cache)
+	if names = append(names, trainTask, featuresTask); engine != "go" {
+		names = append(names, cacheTask)
 	}
 	return names
 }
 
 var (
-	minutes = flag.Float64("minutes", 0, "`TIME` in minutes, after which the last experiment ends without more kills; 0 for no torture")
-	seed    = flag.Uint64("seed", uint64(time.Now().UnixNano()), "`NUMBER` that draws the moments; they still depend on the speed of the machine")
-	only    = flag.String("experiment", "", "torture this `EXPERIMENT` alone, or train, features or xla-cache; by default all in turn")
-	semcon  = flag.String("semcon", "", "`FILE` of the binary; by default it is built")
+	tortureMinutes = flag.Float64("minutes", 0, "`TIME` in minutes, after which the last experiment ends without more kills; 0 for no torture")
+	tortureSeed    = flag.Uint64("seed", uint64(time.Now().UnixNano()), "`NUMBER` that draws the moments; they still depend on the speed of the machine")
+	tortured       = flag.String("experiment", "", "torture this `EXPERIMENT` alone, or train, features or xla-cache; by default all in turn")
+	tortureBinary  = flag.String("semcon", "", "`FILE` of the binary; by default it is built")
 )
 
+// TestKilledRunsEndAsOthers kills commands at random moments until they end, and compares what they leave with an uninterrupted run:
+//
+//	go test ./cmd/semcon -run KilledRuns -v -timeout 0 -minutes 3
+//
+// It runs all experiments, "semcon train" and "semcon features" in smoke profiles on the engine that $GOMLX_BACKEND names, one after the other in the order
+// that the seed draws, with short times between checkpoints. On XLA it also runs two processes at once on a cache of compiled programs whose entries it
+// damages. Each kill is a SIGKILL, which no program can answer. If anything differs, the two folders are kept.
 func TestKilledRunsEndAsOthers(t *testing.T) {
-	if *minutes == 0 {
+	if *tortureMinutes == 0 {
 		t.Skip("-minutes TIME kills for so long")
 	}
-	names := tasks(os.Getenv("GOMLX_BACKEND"))
-	rand.New(rand.NewPCG(*seed, 1)).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	if *only != "" {
-		names = []string{*only}
+	names := tortureTasks(os.Getenv("GOMLX_BACKEND"))
+	rand.New(rand.NewPCG(*tortureSeed, 1)).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	if *tortured != "" {
+		names = []string{*tortured}
 	}
-	t.Logf("seed %d, engine %s", *seed, cmp.Or(os.Getenv("GOMLX_BACKEND"), "as semcon chooses"))
-	if err := run(t.Output(), names, *semcon, *seed, *minutes); err != nil {
+	t.Logf("seed %d, engine %s", *tortureSeed, cmp.Or(os.Getenv("GOMLX_BACKEND"), "as semcon chooses"))
+	if err := runTorture(t.Output(), names, *tortureBinary, *tortureSeed, *tortureMinutes); err != nil {
 		t.Error(err)
 	}
 }
 
-// run tortures tasks for some minutes, and says what it did.
-func run(out io.Writer, names []string, binary string, seed uint64, minutes float64) error {
+// runTorture tortures tasks for some minutes, and says what it did.
+func runTorture(out io.Writer, names []string, binary string, seed uint64, minutes float64) error {
 	t := torture{out: out, random: rand.New(rand.NewPCG(seed, 0)), wholes: map[string]whole{}}
 	if err := exceptions.TryCatch[error](func() { t.all(names, binary, time.Duration(minutes*float64(time.Minute))) }); err != nil {
 		return err
@@ -125,13 +124,13 @@ func (t *torture) whole(name string) whole {
 	if ok {
 		return want
 	}
-	if first := before[name]; first != "" {
+	if first := runsBefore[name]; first != "" {
 		t.whole(first)
 	}
 	want.out = filepath.Join(t.dir, name, "whole")
 	begun := time.Now()
 	t.start(name, want.out, 20*time.Second, 0)
-	if want.took = time.Since(begun); name == cache {
+	if want.took = time.Since(begun); name == cacheTask {
 		want.took /= 10 // The next run finds its programs.
 	}
 	t.wholes[name] = want
@@ -153,7 +152,7 @@ func (t *torture) one(name string) {
 		}
 		every := []time.Duration{0, 20 * time.Millisecond, 200 * time.Millisecond}[t.random.IntN(3)]
 		stop := func() {}
-		if name == cache {
+		if name == cacheTask {
 			t.damage()
 			stop = t.beside(kills)
 		}
@@ -165,7 +164,7 @@ func (t *torture) one(name string) {
 			kills++
 		}
 	}
-	result := must.M1(samerun.Compare(want.out, got))
+	result := must.M1(compareRuns(want.out, got))
 	t.kills, t.runs, t.files, t.records = t.kills+kills, t.runs+1, t.files+result.Files, t.records+result.Records
 	fmt.Fprintf(t.out, "%s: %d kills in %.1f s (%.1f s without): %d files, %d records", name, kills, time.Since(begun).Seconds(), want.took.Seconds(),
 		result.Files, result.Records)
@@ -179,7 +178,7 @@ func (t *torture) one(name string) {
 
 // damage flips a byte of a random entry of the cache of compiled programs.
 func (t *torture) damage() {
-	entries := must.M1(filepath.Glob(filepath.Join(t.dir, cache, "programs", "*")))
+	entries := must.M1(filepath.Glob(filepath.Join(t.dir, cacheTask, "programs", "*")))
 	if len(entries) == 0 {
 		return
 	}
@@ -192,7 +191,7 @@ func (t *torture) damage() {
 
 // beside starts the same task in another folder, and returns what kills it.
 func (t *torture) beside(number int) (kill func()) {
-	c := t.command(cache, filepath.Join(t.dir, cache, fmt.Sprintf("beside%d", number)), 0)
+	c := t.command(cacheTask, filepath.Join(t.dir, cacheTask, fmt.Sprintf("beside%d", number)), 0)
 	if c.Start() != nil {
 		return func() {}
 	}
@@ -206,18 +205,18 @@ func (t *torture) beside(number int) (kill func()) {
 func (t *torture) command(name, out string, checkpointEvery time.Duration) *exec.Cmd {
 	args := []string{"run", name, "--profile", "smoke", "--out", out, "--checkpoint-every", checkpointEvery.String()}
 	switch name {
-	case train:
+	case trainTask:
 		args = []string{"train", filepath.Join(t.dir, "photos"), "--profile", "smoke", "--out", out, "--checkpoint-every", checkpointEvery.String()}
-	case features:
-		args = []string{"features", filepath.Join(t.dir, "photos"), "--weights", filepath.Join(t.wholes[train].out, "encoder.safetensors"),
+	case featuresTask:
+		args = []string{"features", filepath.Join(t.dir, "photos"), "--weights", filepath.Join(t.wholes[trainTask].out, "encoder.safetensors"),
 			"--out", filepath.Join(out, "features.safetensors"), "--patches", "--batch", "4"}
-	case cache:
+	case cacheTask:
 		args[1] = "pretrain"
 	}
 	c := exec.Command(t.binary, args...)
 	c.Env = append(os.Environ(), "SEMCON_DATA=")
-	if name == cache {
-		c.Env = append(c.Env, "SEMCON_XLA_CACHE="+filepath.Join(t.dir, cache, "programs"))
+	if name == cacheTask {
+		c.Env = append(c.Env, "SEMCON_XLA_CACHE="+filepath.Join(t.dir, cacheTask, "programs"))
 	}
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Its children are killed with it.
 	return c
@@ -298,7 +297,7 @@ func TestTortureFindsWhatDiffers(t *testing.T) {
 	} {
 		t.Setenv("DIFFERENCE", difference)
 		var out bytes.Buffer
-		err := run(&out, []string{"fake"}, binary, 5, 0.02)
+		err := runTorture(&out, []string{"fake"}, binary, 5, 0.02)
 		if (err == nil) != (difference == "") || !strings.Contains(fmt.Sprint(&out, err), want) {
 			t.Errorf("%q: error %v, printed %s", difference, err, &out)
 		}

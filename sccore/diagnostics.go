@@ -26,10 +26,10 @@ import (
 	"github.com/semcon/semcon/sccore/train"
 )
 
-// Diagnostics say what drives a training. They are measured on one part of a batch.
+// Diagnostics say what drives a training.
 type Diagnostics struct {
 	// Lengths are the Euclidean lengths of the gradients of the losses, without their λ, on the features that they share: the [CLS] and patch tokens of
-	// all views of the online branch. A loss that is off has 0. So does L_proto, which moves the prototypes alone.
+	// all views of the online branch, on one part of a batch. A loss that is off has 0. So does L_proto, which moves the prototypes alone.
 	Lengths losses.Lambdas
 	// Precision has the percentage of patch pairs of one class among the 1, 5 and 10 % of highest S_t, leaving out pairs that nobody can judge: those with a patch
 	// without a label, or where background has none, of two patches of background. Nil without labels or a loss of patches.
@@ -85,20 +85,29 @@ func (t *Trainer) DiagnosticsEvaluator(every int) train.Evaluator {
 	}}
 }
 
-// Diagnostics measures on the batch of the run's next step and changes nothing. The first call compiles.
+// Diagnostics measures on the part of a batch that comes next, and changes nothing. The first call compiles.
 func (t *Trainer) Diagnostics(ctx context.Context) (Diagnostics, error) {
-	return t.diagnose(ctx, t.Done()*t.parts())
+	return t.diagnose(ctx, t.Done()*t.parts(), 1)
 }
 
-// diagnose measures on one part of the run's batches.
-func (t *Trainer) diagnose(ctx context.Context, part int) (d Diagnostics, err error) {
+// correspondingImages are the images whose pairs of patches say how good correspondences are. A single batch may have few pairs of two objects.
+const correspondingImages = 256
+
+// Correspondences are [Trainer.Diagnostics] whose pairs are of 256 images at least, from the batches that come next.
+func (t *Trainer) Correspondences(ctx context.Context) (Diagnostics, error) {
+	part := t.config.Batch / t.parts()
+	return t.diagnose(ctx, t.Done()*t.parts(), (correspondingImages+part-1)/part)
+}
+
+// diagnose measures on parts of the run's batches. Lengths are of the last.
+func (t *Trainer) diagnose(ctx context.Context, first, parts int) (d Diagnostics, err error) {
 	defer try.Handle(&err)
 	s := t.step
 	s.paired = s.labelled && s.hasPatchLoss()
 	if t.diagnostics == nil {
 		t.diagnostics = try.E1(train.NewProgram(t.backend, t.Store(), s.diagnostics, s.inputs()))
 	}
-	return d, t.look(ctx, s, part, t.diagnostics, func(out []*tensors.Tensor) {
+	read := func(out []*tensors.Tensor) {
 		for i, length := range tensors.MustCopyFlatData[float32](out[0]) {
 			*Losses[i].lambda(&d.Lengths) = float64(length)
 		}
@@ -113,9 +122,15 @@ func (t *Trainer) diagnose(ctx context.Context, part int) (d Diagnostics, err er
 					d.Objects.add(float64(scores[i]), same)
 				}
 			}
-			d.Precision = metrics.PrecisionAtTop(d.Pairs.Scores, d.Pairs.Same, TopShares...)
 		}
-	})
+	}
+	for part := first; part < first+parts; part++ {
+		try.E(t.look(ctx, s, part, t.diagnostics, read))
+	}
+	if s.paired {
+		d.Precision = metrics.PrecisionAtTop(d.Pairs.Scores, d.Pairs.Same, TopShares...)
+	}
+	return d, nil
 }
 
 // look runs a program on one part of the run's batches, as a step takes it, and changes nothing.

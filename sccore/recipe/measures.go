@@ -144,7 +144,7 @@ func (t *Trainer) measureGate(ctx context.Context, s Stage, dir string, say func
 	if s.Config.Lambdas.PatchConcentration == 0 {
 		return nil
 	}
-	d, err := t.Diagnostics(ctx)
+	d, err := t.Correspondences(ctx)
 	if err != nil || d.Precision == nil {
 		return err
 	}

@@ -242,7 +242,7 @@ func (w worker) Run(r *run) (err error) {
 		if c.Teacher != 0 {
 			try.E(w.SetTeacher(files[1]))
 		}
-		maps.Copy(details, recipe.Correspondences(try.E1(w.Diagnostics(r.Context))))
+		maps.Copy(details, recipe.Correspondences(try.E1(w.Correspondences(r.Context))))
 	}
 	for !s.Untrained && w.Done() < w.Steps() {
 		r.Step("%s", recipe.Describe(try.E1(w.Step(r.Context))))

@@ -249,8 +249,7 @@ func (p *ImageFolder) File(i int) string { return p.files[i] }
 
 // Preprocess reads image i for evaluation, upright by its EXIF orientation; see [Preprocessing.Apply]. The error names the file.
 func (f *ImageFolder) Preprocess(i int, by Preprocessing, size, patch int) ([]uint8, Size, error) {
-	p, err := load(f.tree, f.files[i], filepath.Join(f.Name, f.files[i]), by.decode(size, patch))
-	return p.pixels, p.size, err
+	return by.read(f.tree, f.files[i], filepath.Join(f.Name, f.files[i]), size, patch)
 }
 
 var imageNetOfficial = map[Split]int{Train: 1281167, Test: 50000}

@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"image"
+	"io/fs"
 	"math"
+	"os"
+	"path/filepath"
 
 	"github.com/semcon/semcon/sccore/settings"
 )
@@ -72,21 +75,16 @@ func (p Preprocessing) Colours() string {
 	return fmt.Sprintf("mean %g %g %g, deviation %g %g %g", p.Mean[0], p.Mean[1], p.Mean[2], p.Std[0], p.Std[1], p.Std[2])
 }
 
-// preprocessed are RGB pixels, row-major.
-type preprocessed struct {
-	pixels []uint8
-	size   Size
-}
-
-// decode returns Apply of the file of an image, turned upright by its EXIF orientation.
-func (p Preprocessing) decode(size, patch int) func(file []byte) (preprocessed, error) {
-	return func(file []byte) (out preprocessed, err error) {
+// read is Apply of the file of an image below a folder, turned upright by its EXIF orientation. The error begins with the label.
+func (p Preprocessing) read(tree fs.FS, name, label string, size, patch int) (pixels []uint8, is Size, err error) {
+	pixels, err = load(tree, name, label, func(file []byte) (pixels []uint8, err error) {
 		picture, err := stored(file)
 		if err == nil {
-			out.pixels, out.size, err = p.apply(picture, orientationOf(file), size, patch)
+			pixels, is, err = p.apply(picture, orientationOf(file), size, patch)
 		}
-		return out, err
-	}
+		return pixels, err
+	})
+	return pixels, is, err
 }
 
 // Apply returns an image as RGB pixels, row-major, and its size: size×size pixels, or for [WholeImage] whole patches of patch pixels. It computes as Pillow and
@@ -159,8 +157,7 @@ func (p Preprocessing) Normalize(pixels []uint8) []float32 {
 
 // ReadFile is [Preprocessing.Apply] of a JPEG or PNG file, turned upright by its EXIF orientation. The error names the file.
 func (p Preprocessing) ReadFile(path string, size, patch int) ([]uint8, Size, error) {
-	out, err := loadPath(path, p.decode(size, patch))
-	return out.pixels, out.size, err
+	return p.read(os.DirFS(filepath.Dir(path)), filepath.Base(path), path, size, patch)
 }
 
 // Interpolation names the kernel that images are resampled with. Both widen when an image shrinks, which avoids aliases.

@@ -238,8 +238,8 @@ func (v ViT) PrototypesOf(width int) int {
 	return (2*width - 4 - 5*v.Dim + prototypeSize*prototypeSize - 1) / (prototypeSize * prototypeSize)
 }
 
-// hidden is the width of the MLP's hidden layer.
-func (v ViT) hidden() int { return cmp.Or(v.MLPWidth, 4*v.Dim) }
+// Hidden is the width of the MLP's hidden layer.
+func (v ViT) Hidden() int { return cmp.Or(v.MLPWidth, 4*v.Dim) }
 
 // positions is the number of position embeddings.
 func (v ViT) positions() int {

@@ -168,7 +168,7 @@ func (v ViT) project(scope *model.Scope, p parameters, n normed, apart bool) (pa
 
 // mlp maps each token, [batch, tokens, Dim], through the hidden layer.
 func (v ViT) mlp(scope *model.Scope, p parameters, n normed) *Node {
-	width := v.hidden()
+	width := v.Hidden()
 	var hidden *Node
 	if v.SwiGLU {
 		both := linearOf(scope.At("fc1"), p, n.rows(), 2*width)

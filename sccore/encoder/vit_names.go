@@ -1,7 +1,6 @@
 package encoder
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -157,8 +156,8 @@ func (v ViT) Named() ViT {
 	add(v.GridSize != usual.GridSize, "grid%d", v.GridSize)
 	add(v.Registers > 0, "reg%d", v.Registers)
 	add(v.LayerScale, "ls")
-	add(!v.SwiGLU && v.hidden() != 4*v.Dim, "mlp%d", v.MLPWidth)
-	add(v.SwiGLU, "swiglu%d", v.hidden())
+	add(!v.SwiGLU && v.Hidden() != 4*v.Dim, "mlp%d", v.MLPWidth)
+	add(v.SwiGLU, "swiglu%d", v.Hidden())
 	add(v.QKNorm, "qknorm")
 	add(v.Bias != QKVBias, "%s", v.Bias)
 	rope := "rope" + decimal(v.RoPE.Base)
@@ -244,8 +243,8 @@ func (v ViT) Weights() (all []Weight) {
 		}
 		both(filtered && !control, block+"filter/proj", 2*dim, dim)
 		both(true, block+"norm2", dim)
-		both(true, block+"mlp/fc1", dim, halves*v.hidden())
-		both(true, block+"mlp/fc2", v.hidden(), dim)
+		both(true, block+"mlp/fc1", dim, halves*v.Hidden())
+		both(true, block+"mlp/fc2", v.Hidden(), dim)
 		add(v.LayerScale, block+"ls2/gamma", dim)
 	}
 	both(true, "norm", dim)
@@ -266,7 +265,7 @@ func (w Weight) Size() int {
 func (v ViT) FLOPs(patches int) float64 {
 	n, dim := float64(patches), float64(v.Dim)
 	tokens := n + 1 + float64(v.Registers)
-	mlp := 2 * float64(cmp.Or(v.MLPWidth, 4*v.Dim)) * dim
+	mlp := 2 * float64(v.Hidden()) * dim
 	if v.SwiGLU {
 		mlp *= 1.5
 	}

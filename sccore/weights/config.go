@@ -75,8 +75,8 @@ type library struct {
 func libraryOf(c Card, file string) library {
 	v, p := c.ViT, c.Preprocessing
 	l := library{
-		Card: c, File: file, Images: p, Rotated: v.RoPE.Base > 0, Later: generation(v) > 1, Biased: v.Bias != encoder.NoBias, OddMLP: hidden(v) != 4*v.Dim,
-		Generation: generation(v), Hidden: hidden(v), ImageSize: v.PatchSize * v.GridSize, UsualImage: 14 * v.PatchSize,
+		Card: c, File: file, Images: p, Rotated: v.RoPE.Base > 0, Later: generation(v) > 1, Biased: v.Bias != encoder.NoBias, OddMLP: v.Hidden() != 4*v.Dim,
+		Generation: generation(v), Hidden: v.Hidden(), ImageSize: v.PatchSize * v.GridSize, UsualImage: 14 * v.PatchSize,
 		Resized: cmp.Or(p.Resize, int(float64(c.Size)/p.CropPct)), Epsilon: cmp.Or(v.Epsilon, 1e-6), TimmRatio: timmRatio(v), CropPct: p.CropPct,
 		RescaleFactor: 1. / 255, FilterBlock: v.Depth - v.BlocksAfterFilter, UsualSize: usualSize,
 		Kind: Transformers.code(v), Class: libraries().Models[Transformers.code(v)].Class, TimmClass: Timm.code(v), TimmSize: map[int]string{384: "small", 768: "base", 1024: "large"}[v.Dim],
@@ -123,7 +123,7 @@ func (l library) NeedsTorch() bool { return len(l.JSONArguments()) < len(l.Argum
 
 // timmRatio is timm's mlp_ratio.
 func timmRatio(v encoder.ViT) float64 {
-	width := hidden(v)
+	width := v.Hidden()
 	if v.SwiGLU && v.RoPE.Base == 0 {
 		width *= 2 // timm counts both halves.
 	}
@@ -134,9 +134,6 @@ func timmRatio(v encoder.ViT) float64 {
 	return ratio
 }
 
-// hidden is the width of the hidden layer of the MLP.
-func hidden(v encoder.ViT) int { return cmp.Or(v.MLPWidth, 4*v.Dim) }
-
 // mlpRatio is the mlp_ratio of transformers' DINOv2, a whole number.
 func mlpRatio(v encoder.ViT) (int, error) {
 	for ratio := 1; ratio <= 64; ratio++ {
@@ -144,11 +141,11 @@ func mlpRatio(v encoder.ViT) (int, error) {
 		if v.SwiGLU {
 			width = (width*2/3 + 7) / 8 * 8
 		}
-		if width == hidden(v) {
+		if width == v.Hidden() {
 			return ratio, nil
 		}
 	}
-	return 0, fmt.Errorf("the %s of transformers has no MLP of width %d for tokens of width %d", Transformers.code(v), hidden(v), v.Dim)
+	return 0, fmt.Errorf("the %s of transformers has no MLP of width %d for tokens of width %d", Transformers.code(v), v.Hidden(), v.Dim)
 }
 
 // Card is the model card of exported weights: what a reader needs who finds the file alone.

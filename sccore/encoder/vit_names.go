@@ -11,6 +11,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/model/initializer"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/settings"
 )
 
@@ -252,13 +253,7 @@ func (v ViT) Weights() (all []Weight) {
 }
 
 // Size returns the number of values of the weight.
-func (w Weight) Size() int {
-	size := 1
-	for _, dim := range w.Shape {
-		size *= dim
-	}
-	return size
-}
+func (w Weight) Size() int { return lo.Product(w.Shape) }
 
 // FLOPs counts the floating-point operations of the matrix products of a forward pass of one image of so many patches. A product and its sum count as two.
 // With the backward pass there are about three times as many.

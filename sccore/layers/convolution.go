@@ -17,9 +17,11 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/model/initializer"
 	"github.com/samber/lo"
+	"gonum.org/v1/gonum/mat"
 )
 
 // Convolution maps x, [height, width, batch, in], to [⌈height/stride⌉, ⌈width/stride⌉, batch, out] with a square kernel of 1 or 3 pixels,
@@ -217,7 +219,7 @@ func DenseOf(scope *model.Scope, master dtypes.DType, x *Node, out int, bias boo
 type bilinear struct {
 	m      int
 	input  [][]float64 // [products, inputs of a tile]
-	filter [][]float64 // [products, filter]
+	filter *mat.Dense  // [products, filter]
 	output [][]float64 // [m, products]
 }
 
@@ -234,14 +236,14 @@ var f43 = bilinear{
 		{0, 2, -1, -2, 1, 0},
 		{0, 1, 1.5, -2, -1.5, 1},
 	},
-	filter: [][]float64{
-		{1, 0, 0},
-		{-1. / 3, -1. / 3, -1. / 3},
-		{1. / 3, -1. / 3, 1. / 3},
-		{1. / 15, 2. / 15, 4. / 15},
-		{-16. / 15, 8. / 15, -4. / 15},
-		{0, 0, 1},
-	},
+	filter: mat.NewDense(6, 3, []float64{
+		1, 0, 0,
+		-1. / 3, -1. / 3, -1. / 3,
+		1. / 3, -1. / 3, 1. / 3,
+		1. / 15, 2. / 15, 4. / 15,
+		-16. / 15, 8. / 15, -4. / 15,
+		0, 0, 1,
+	}),
 	output: [][]float64{
 		{1, 1, 1, 1, 1, 0},
 		{0, 1, -1, 2, -0.5, 0},
@@ -286,7 +288,10 @@ func winograd(x, weight *Node) *Node {
 	rowProducts, rowOutputs, high := f43.over(height)
 	columnProducts, columnOutputs, wide := f43.over(width)
 
-	u := MatMul(matrix(kronecker(f43.filter, f43.filter)), Reshape(weight, 3*3, in*out))
+	var filters mat.Dense // Along the slower and the faster axis.
+	filters.Kronecker(f43.filter, f43.filter)
+	u := ConstTensor(g, tensors.FromFlatDataAndDimensions(filters.RawMatrix().Data, n*n, 3*3))
+	u = MatMul(ConvertDType(u, x.DType()), Reshape(weight, 3*3, in*out))
 	u = Reshape(u, n*n, in, out)
 
 	v := MatMul(matrix(rowProducts), Reshape(x, height, width*batch*in))
@@ -301,23 +306,6 @@ func winograd(x, weight *Node) *Node {
 	y = each(matrix(columnOutputs), Reshape(y, n*high, n*wide, batch*out))
 	y = MatMul(matrix(rowOutputs), Reshape(y, n*high, width*batch*out))
 	return Reshape(y, height, width, batch, out)
-}
-
-// kronecker returns the Kronecker product, which applies a to the slower and b to the faster of two axes.
-func kronecker(a, b [][]float64) [][]float64 {
-	var product [][]float64
-	for _, left := range a {
-		for _, right := range b {
-			var row []float64
-			for _, l := range left {
-				for _, r := range right {
-					row = append(row, l*r)
-				}
-			}
-			product = append(product, row)
-		}
-	}
-	return product
 }
 
 // each multiplies each matrix of x, [n, k, columns], from the left by m, [rows, k].

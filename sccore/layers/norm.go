@@ -8,6 +8,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/samber/lo"
 )
 
 const (
@@ -59,11 +60,7 @@ func BatchNorm(scope *model.Scope, x *Node, batchAxis int, norm Norm, affine boo
 	if count < 2 {
 		exceptions.Panicf("batch normalisation of shape %s in %d groups has only one value per channel", x.Shape(), groups)
 	}
-	before := 1
-	for _, dim := range dims[:batchAxis] {
-		before *= dim
-	}
-	y, mean, variance := normalised(Reshape(x, before, groups, -1, channels), weight, bias)
+	y, mean, variance := normalised(Reshape(x, lo.Product(dims[:batchAxis]), groups, -1, channels), weight, bias)
 
 	move := func(running *model.Variable, to *Node) {
 		to = StopGradient(Reshape(ReduceMean(to, 1), channels))

@@ -335,11 +335,7 @@ type RawTensor struct {
 func WriteRaw(path string, named map[string]RawTensor, metadata map[string]string) error {
 	contents := make(map[string]payload, len(named))
 	for name, tensor := range named {
-		size := int64(4)
-		for _, dim := range tensor.Shape {
-			size *= int64(dim)
-		}
-		contents[name] = payload{"F32", tensor.Shape, size, tensor.Write}
+		contents[name] = payload{"F32", tensor.Shape, 4 * int64(lo.Product(tensor.Shape)), tensor.Write}
 	}
 	return write(path, contents, metadata)
 }

@@ -77,10 +77,7 @@ func join(parts []source) (source, error) {
 // cut returns the entries from begin to end along axis.
 func (s source) cut(axis, begin, end int, how string) source {
 	shape := slices.Clone(s.shape)
-	length, inner := shape[axis], 1
-	for _, dim := range shape[axis+1:] {
-		inner *= dim
-	}
+	length, inner := shape[axis], lo.Product(shape[axis+1:])
 	shape[axis] = end - begin
 	return source{shape, func() (values []float32, err error) {
 		floats, err := s.floats()

@@ -134,10 +134,8 @@ func (im *Images) Repeat(n int) *Images {
 		return im
 	}
 	repeated := *im
-	repeated.Pixels, repeated.Labels = make([]uint8, 0, n*im.imageBytes()), make([]int32, 0, n)
-	for i := range n {
-		repeated.Pixels, repeated.Labels = append(repeated.Pixels, im.At(i%im.Len())...), append(repeated.Labels, im.Labels[i%im.Len()])
-	}
+	times := (n + im.Len() - 1) / im.Len()
+	repeated.Pixels, repeated.Labels = slices.Repeat(im.Pixels, times)[:n*im.imageBytes()], slices.Repeat(im.Labels, times)[:n]
 	repeated.Identity = fmt.Sprintf("%d by repeating (%s)", n, im.Identity)
 	return &repeated
 }

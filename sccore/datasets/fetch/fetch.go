@@ -18,6 +18,7 @@ import (
 	"syscall"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/sccore/datasets"
 	"go.yaml.in/yaml/v2"
@@ -277,12 +278,7 @@ type Dataset struct {
 }
 
 // Bytes returns how many bytes there are to download.
-func (d Dataset) Bytes() (bytes int64) {
-	for _, a := range d.Archives {
-		bytes += a.Size
-	}
-	return bytes
-}
+func (d Dataset) Bytes() int64 { return lo.SumBy(d.Archives, func(a Archive) int64 { return a.Size }) }
 
 // Archive is a .zip, .tar or .tar.gz archive, or another file, on a server.
 type Archive struct {

@@ -188,19 +188,8 @@ func recordRow(r *run, row string, frozen *evaluation.FeatureExtractor) error {
 	return cmp.Or(err, r.Record(numbers...))
 }
 
-// beyond are the rows that are not in the paper, with their heads and what captions say of them.
-var beyond = []struct{ row, head, caption string }{
-	{beforeRow, beforeRow, " Line 7, before the filter, is line 7's encoder with the filter left out: the layers behind it then see tokens that they were not trained on."},
-	{"8", "8: " + sccore.FilterAblations[0].Name, " Line 8 is not in the paper: there [CLS] can see the filter."},
-	{"9", "9: " + sccore.FilterAblations[1].Name, " Line 9 is not in the paper: what it gains over line 6 as line 7 does is not the gain of object prototypes."},
-	{"10", "10: " + sccore.FilterAblations[2].Name, " Line 10, with frozen random prototypes, is not in the paper."},
-	{"11", "11: " + sccore.FilterAblations[3].Name, " Line 11, without L_proto, is not in the paper."},
-}
-
-// beyondPaper reports whether a row is one of them.
-func beyondPaper(row string) bool {
-	return slices.ContainsFunc(beyond, func(other struct{ row, head, caption string }) bool { return other.row == row })
-}
+// beyond are the rows that are not in the paper. The experiment's file has the head of each and what captions say of it, as a table of the row's name.
+var beyond = []string{beforeRow, "8", "9", "10", "11"}
 
 // compares reports whether the paper's numbers of a column compare with ours: not on synthetic images, nor on other classes than ImageNet-1k's.
 func compares(r study.Results, column string) bool {
@@ -250,17 +239,18 @@ func tables(r study.Results) []figures.Table {
 	for _, line := range paper.Rows {
 		main.Rows = append(main.Rows, study.Row{Key: line.Heads[0], Heads: line.Heads})
 	}
-	for _, other := range beyond {
-		if recorded(other.row) {
-			main.Rows = append(main.Rows, study.Row{Key: other.row, Heads: []string{other.head, "1", "1", "1", "1", "1"}})
-			caption += other.caption
+	for _, row := range beyond {
+		if said := study.TableOf(Name, row); recorded(row) {
+			main.Rows = append(main.Rows, study.Row{Key: row, Heads: []string{said.Title, "1", "1", "1", "1", "1"}})
+			caption += " " + said.Caption
 		}
 	}
 	main.Caption = caption
 	differences := study.TableOf(Name, "differences")
 	differences.Title, differences.Columns = title+", what each part adds", main.Columns
 	differences.Rows = slices.DeleteFunc(differences.Rows, func(pair study.Row) bool {
-		return pair.Key == other || pair.Minus == other || beyondPaper(pair.Key) && !recorded(pair.Key) || beyondPaper(pair.Minus) && !recorded(pair.Minus)
+		absent := func(row string) bool { return row == other || slices.Contains(beyond, row) && !recorded(row) }
+		return absent(pair.Key) || absent(pair.Minus)
 	})
 	compared := differences.Of(r)
 	for i, row := range differences.Rows {
@@ -299,7 +289,7 @@ func TradeOff(r study.Results) figures.Chart {
 				x, y = append(x, record.Value), append(y, miou.Value)
 			}
 		}
-		if beyondPaper(name) && len(x) == 0 {
+		if slices.Contains(beyond, name) && len(x) == 0 {
 			continue
 		}
 		ours.XValues, ours.Values, ours.Labels = append(ours.XValues, x), append(ours.Values, y), append(ours.Labels, name)

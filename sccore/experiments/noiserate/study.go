@@ -11,6 +11,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -46,15 +47,11 @@ const projected = "/projected"
 func tables(results study.Results) (tables []figures.Table) {
 	for _, column := range results.Columns() {
 		data, is := strings.CutSuffix(column, projected)
-		of := "by the cosine of patch tokens of the backbone."
-		if is {
-			of = "by the cosine of projected features of the target branch, which S_t compares. A branch without a training's projector has one with random weights, as the method begins."
+		table := study.TableOf(Name, lo.Ternary(is, "projected", "patches"))
+		table.Title, table.Rows = strings.Replace(table.Title, "DATA", data, 1), encoders.AllRows(results, "main", column)
+		for i := range table.Columns {
+			table.Columns[i].From = []string{column}
 		}
-		table := encoders.Alone("Positive rate on "+data+map[bool]string{true: ", projected features"}[is],
-			"Share of pairs of patches of different images that have one class, "+of+" Of the tenth of pairs with the highest cosine, of all pairs, with and without patches of background, and its slope, in "+
-				"points from one tenth of the pairs to the next. The paper has it as Fig. noise_rate alone.",
-			encoders.AllRows(results, "main", column),
-			encoders.Details([]string{column}, "top decile", "top decile", evaluation.DetailAllPairs, evaluation.DetailObjects, evaluation.DetailObjectPairs, evaluation.DetailSlope)...)
 		tables = append(tables, table.Of(results))
 	}
 	return tables

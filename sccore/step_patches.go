@@ -98,14 +98,14 @@ func (s step) patchConcentration(online, source outputs, in map[string]*Node, no
 		return s.compareFeatures(online, source, in[inPartners])
 	}
 	p, q := s.pairs(online, source, in, noise)
-	places := online.tokens.Shape().Dim(2) * online.tokens.Shape().Dim(2)
+	places := online.tokens.Shape().Dim(2) * online.tokens.Shape().Dim(2) // Each place of an image has a ranking of the partner's places.
 	switch s.PatchConcentration {
 	case WithBCE:
 		return losses.BCE(p, q)
 	case WithFastAP:
-		return losses.DefaultFastAP().Loss(rankings(p, places), rankings(q, places))
+		return losses.DefaultFastAP().Loss(Reshape(p, -1, places), Reshape(q, -1, places))
 	case WithSmoothAP:
-		return losses.DefaultSmoothAP().Loss(rankings(p, places), rankings(q, places))
+		return losses.DefaultSmoothAP().Loss(Reshape(p, -1, places), Reshape(q, -1, places))
 	}
 	return s.CoTAP.Loss(p, StopGradient(q))
 }
@@ -326,9 +326,6 @@ func (s step) compareFeatures(online, source outputs, partners *Node) *Node {
 	}
 	return losses.DefaultNeCo().Loss(ours, references(ours), theirs, references(theirs))
 }
-
-// rankings are scores of pairs, [images, (HW)²], as one ranking for each place of an image, [images·HW, HW].
-func rankings(scores *Node, places int) *Node { return Reshape(scores, -1, places) }
 
 // TeacherOf returns the teacher that [Trainer.SetTeacher] can read from a checkpoint. The error names the file.
 func TeacherOf(path string) (Teacher, error) {

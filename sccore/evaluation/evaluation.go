@@ -129,13 +129,17 @@ var segmented = datasets.SegmentationKeys()
 var List = []Named{
 	{Name: "centroid", New: func() Evaluation { return new(NearestCentroid) }, Sizes: []string{"size"}, Datasets: segmented},
 	{Name: "fcn", New: func() Evaluation { return &FCNProbe{linearSegmentation(), 256} }, Sizes: []string{"train", "test"}, Datasets: segmented},
-	{Name: "in-context", New: func() Evaluation { return new(DefaultInContext()) }, Sizes: []string{"size"}, Datasets: segmented, Training: "memory"},
+	// As Balažević et al. 2023 have it, with one of the memories that they report.
+	{Name: "in-context", New: func() Evaluation {
+		return &InContext{Size: 448, Neighbours: 30, Temperature: 0.02, Memory: []int{102_400}}
+	}, Sizes: []string{"size"}, Datasets: segmented, Training: "memory"},
 	{Name: "knn", New: func() Evaluation { return &KNN{Classifier: knn.DINOClassifier()} }, Sizes: []string{"size"}, Datasets: []string{ImageNet}},
 	{Name: "linear", New: func() Evaluation { return new(linearSegmentation()) }, Sizes: []string{"train", "test"}, Datasets: segmented},
 	{Name: "linear-classification", New: func() Evaluation { return &LinearClassification{LinearProbe: FastLinearProbe()} }, Sizes: []string{"size"}, Datasets: []string{ImageNet}},
 	{Name: "lost", New: func() Evaluation { return &LOST{Expansion: 100} }, Datasets: []string{"voc2012"}, Single: true},
 	{Name: "noise-rate", New: func() Evaluation { return &NoiseRate{Sample: PatchSample{Images: 2000, PerImage: 8}, Bins: 20} }, Sizes: []string{"sample.size"}, Datasets: segmented},
-	{Name: "overclustering", New: func() Evaluation { return new(DefaultOverclustering()) }, Sizes: []string{"size"}, Datasets: segmented},
+	// As Leopart has it for PASCAL VOC.
+	{Name: "overclustering", New: func() Evaluation { return &Overclustering{Size: 448, Clusters: 300, Iterations: 50} }, Sizes: []string{"size"}, Datasets: segmented},
 	{Name: "patches", New: func() Evaluation { return new(DefaultPatchRecall()) }, Sizes: []string{"size"}, Datasets: segmented},
 	{Name: "spair", New: func() Evaluation { return &Keypoints{Alpha: 0.1} }, Sizes: []string{"size"}, Datasets: []string{"spair"}, Single: true},
 	{Name: "spread", New: func() Evaluation { return &Spread{Images: 256} }, Sizes: []string{"size"}, Datasets: []string{ImageNet}},

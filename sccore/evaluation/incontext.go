@@ -28,11 +28,6 @@ type InContext struct {
 	Memory      []int   `json:"memory" range:"[1,2^27]"` // Patches in the memory, as many of each image; fewer if there are fewer. Each size is measured.
 }
 
-// DefaultInContext has the settings of Balažević et al. 2023, with a memory of 102,400 patches, one of those that they report.
-func DefaultInContext() InContext {
-	return InContext{Size: 448, Neighbours: 30, Temperature: 0.02, Memory: []int{102_400}}
-}
-
 // Protocol describes the evaluation in one line.
 func (c InContext) Protocol() string {
 	return fmt.Sprintf("in-context segmentation: %d nearest of %d patches, temperature %g, images of %d² px, mIoU at the masks' own size",

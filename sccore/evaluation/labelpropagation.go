@@ -41,12 +41,6 @@ func DefaultLabelPropagation() LabelPropagation {
 	return LabelPropagation{ShortSide: 480, PreviousFrames: 7, K: 5, Radius: 12, Temperature: 0.1}
 }
 
-// fits returns an error if the similarities of the patches of a frame, rows × columns, and of the frames that it looks at are too many for memory.
-func (p LabelPropagation) fits(rows, columns int) error {
-	what := fmt.Sprintf("propagation: short %d and previous %d: similarities of %d×%d patches to those of %d frames", p.ShortSide, p.PreviousFrames, rows, columns, p.PreviousFrames+1)
-	return settings.Fit(settings.MaxDeviceBytes, what, rows, columns, rows, columns, p.PreviousFrames+1, 4)
-}
-
 // size is the size that frames are resized to, for patches of patch pixels a side.
 func (p LabelPropagation) size(of datasets.Size, patch int) datasets.Size {
 	multiple := 64
@@ -234,7 +228,9 @@ func (t *Tracker) track(ctx context.Context, v datasets.Video) (_ [][]uint8, err
 	if size.Height < t.patch || size.Width < t.patch {
 		return nil, fmt.Errorf("frames of %d×%d pixels become %d×%d: too narrow", v.Width, v.Height, size.Width, size.Height)
 	}
-	try.E(t.settings.fits(size.Height/t.patch, size.Width/t.patch))
+	p, rows, columns := t.settings, size.Height/t.patch, size.Width/t.patch
+	what := fmt.Sprintf("propagation: short %d and previous %d: similarities of %d×%d patches to those of %d frames", p.ShortSide, p.PreviousFrames, rows, columns, p.PreviousFrames+1)
+	try.E(settings.Fit(settings.MaxDeviceBytes, what, rows, columns, rows, columns, p.PreviousFrames+1, 4))
 	objects := try.E1(v.Objects())
 	given := try.E1(v.Mask(0))
 	masks, frames := [][]uint8{given}, []trackedFrame{{try.E1(t.features(v, 0)), t.labelMap(given, v.Size, max(objects, maxObjects)+1)}}

@@ -25,11 +25,6 @@ type Overclustering struct {
 	Iterations int `json:"iterations" range:"[1,2^16]"` // Of Lloyd's algorithm, fewer if nothing changes any more.
 }
 
-// DefaultOverclustering returns Leopart's setting for PASCAL VOC.
-func DefaultOverclustering() Overclustering {
-	return Overclustering{Size: 448, Clusters: 300, Iterations: 50}
-}
-
 // Clustered is the result of an overclustering.
 type Clustered struct {
 	Majority  metrics.Segmentation  `json:"majority"`

@@ -285,12 +285,11 @@ func (o Optimizer) Protocol() string {
 func layer(path, encoderScope string, depth int) int {
 	name, ok := strings.CutPrefix(path, encoderScope+model.ScopeSeparator)
 	first, rest, _ := strings.Cut(name, model.ScopeSeparator)
+	number, _, _ := strings.Cut(rest, model.ScopeSeparator)
+	block, err := strconv.Atoi(number)
 	switch {
-	case ok && first == "blocks":
-		number, _, _ := strings.Cut(rest, model.ScopeSeparator)
-		if i, err := strconv.Atoi(number); err == nil {
-			return i + 1
-		}
+	case ok && first == "blocks" && err == nil:
+		return block + 1
 	case ok && (first == "patch_embed" || isToken(name)):
 		return 0
 	}

@@ -2,6 +2,7 @@ package pairsum
 
 import (
 	"cmp"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -47,13 +48,7 @@ func (s Shape) divide(n int) (radix, leaf, padded int) {
 	for whole := 1; whole < leaves; whole *= s.Radix {
 		levels++
 	}
-	power := func(base int) int {
-		product := 1
-		for range levels {
-			product *= base
-		}
-		return product
-	}
+	power := func(base int) int { return int(math.Pow(float64(base), float64(levels))) } // Exact for so few levels.
 	for radix = 1; power(radix) < leaves; {
 		radix++
 	}

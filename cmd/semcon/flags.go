@@ -139,10 +139,8 @@ func (f checkedFlag) Set(given string) error {
 	switch err := f.Value.Set(given); {
 	case err != nil:
 		return err
-	case len(values) == 2 && !slices.Contains(values, given):
-		return fmt.Errorf("want %s or %s", values[0], values[1])
 	case values != nil && !slices.Contains(values, given):
-		return fmt.Errorf("want one of %s", strings.Join(values, ", "))
+		return fmt.Errorf("want %s", strings.Join(values, " or "))
 	case f.text.Range == "":
 		return nil
 	}

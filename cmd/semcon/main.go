@@ -19,9 +19,7 @@ import (
 	"time"
 
 	"github.com/dsnet/try"
-
 	"github.com/samber/lo"
-
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/backend"
 	_ "github.com/semcon/semcon/sccore/backend/buffers" // The program keeps large buffers between steps.

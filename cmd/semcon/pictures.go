@@ -211,9 +211,6 @@ func writePNG(path string, picture image.Image) {
 	try.E(atomicfile.Write(path, func(w io.Writer) error { return png.Encode(w, picture) }))
 }
 
-// resultsName is the result file's name.
-const resultsName = "results.json"
-
 func detectVerb(c *cobra.Command, flags flagTexts) {
 	d := modelDrawing{title: c.Name()}
 	var f struct{ Score float64 }
@@ -231,7 +228,7 @@ func detectVerb(c *cobra.Command, flags flagTexts) {
 			results = append(results, finetune.Results(found, ids[i], model.Categories)...)
 			return summary
 		})
-		try.E(errors.Join(failed, metrics.WriteDetections(filepath.Join(d.Out, resultsName), results)))
+		try.E(errors.Join(failed, metrics.WriteDetections(filepath.Join(d.Out, "results.json"), results)))
 	}
 }
 

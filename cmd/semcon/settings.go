@@ -55,7 +55,7 @@ func settingsOfCells(e study.Experiment, o study.Options, dataset string) (all [
 func parent(name string) string { return name[:max(0, strings.LastIndexByte(name, '.'))] }
 
 // whatDiffers leaves out what repeats: a stage of a training has the keys of the one before it, and mostly its defaults. Of a group whose fields are those of an
-// earlier group, such as second. after first., it keeps a line second.*=first.* and the keys whose defaults differ.
+// earlier group, such as second. after first., it keeps a line second.*=first.*, a setting without a field, and the keys whose defaults differ.
 func whatDiffers(all []settings.Setting) (kept []settings.Setting) {
 	structs := lo.SliceToMap(all, func(s settings.Setting) (group, of string) { return parent(s.Key), parent(s.Field) })
 	values, repeats, groups := map[string]string{}, map[string]string{}, []string(nil)
@@ -111,9 +111,6 @@ func defaults(e study.Experiment, profile study.Profile, dataset string) (all []
 	}
 	return nil, err
 }
-
-// isGroup reports whether a setting is a group that [whatDiffers] has left out.
-func isGroup(s settings.Setting) bool { return s.Field == "" }
 
 // maxConfig is the largest file of settings that is read, in bytes.
 const maxConfig = 1 << 20
@@ -216,13 +213,13 @@ func settingsVerb(c *cobra.Command, flags flagTexts) {
 		case word == "":
 			all = whatDiffers(all)
 		}
-		if i := slices.IndexFunc(all, isGroup); i >= 0 {
+		if i := slices.IndexFunc(all, func(s settings.Setting) bool { return s.Field == "" }); i >= 0 {
 			header += fmt.Sprintf("Where a group of keys repeats an earlier one, as %s, only what differs is listed. \"semcon settings %s %s\" lists all its keys.\n",
 				all[i].Key, name, strings.TrimSuffix(all[i].Key, "*"))
 		}
 		fmt.Println(header)
 		for _, s := range all {
-			meaning := lo.Ternary(isGroup(s), "The same keys with the same defaults, but for those that follow.", cmp.Or(meanings[s.Field], "see "+path.Base(s.Field)))
+			meaning := lo.Ternary(s.Field == "", "The same keys with the same defaults, but for those that follow.", cmp.Or(meanings[s.Field], "see "+path.Base(s.Field)))
 			if s.Allowed != "" {
 				meaning += "\n    Allowed: " + s.Allowed
 			}

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"text/template"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/janpfeifer/must"
 	"github.com/samber/lo"
@@ -169,6 +170,37 @@ func (g Grid) Text() string {
 		b.WriteString(strings.TrimPrefix(line+"\n", "\n"))
 	}
 	return visible(b.String())
+}
+
+// within is [Grid.Text] on lines of at most so many characters, where columns allow it: those that do not fit follow below, again with the columns that name rows.
+func (g Grid) within(width int) string {
+	heads, end := len(g.heads()), len(g.Columns)
+	part := func(end int) string {
+		first := g.part(heads, end)
+		first.Caption, first.Data = nil, nil
+		return first.Text()
+	}
+	for end > heads+1 && lo.Max(lo.Map(strings.Split(part(end), "\n"), func(line string, _ int) int { return utf8.RuneCountInString(strings.TrimRight(line, " ")) })) > width {
+		end--
+	}
+	if end == len(g.Columns) {
+		return g.Text()
+	}
+	return part(end) + g.part(end, len(g.Columns)).within(width)
+}
+
+// part has the columns that name rows, and some of the others.
+func (g Grid) part(from, to int) Grid {
+	heads := len(g.heads())
+	g.Sections = lo.Map(g.Sections, func(s Section, _ int) Section {
+		s.Rows = lo.Map(s.Rows, func(row GridRow, _ int) GridRow {
+			row.Cells = slices.Concat(row.Cells[:heads], row.Cells[from:to])
+			return row
+		})
+		return s
+	})
+	g.Columns = slices.Concat(g.Columns[:heads], g.Columns[from:to])
+	return g
 }
 
 // Markdown writes a GitHub table for each section.

@@ -82,9 +82,12 @@ func (t Table) Markdown() string {
 	return t.grid("Each cell: paper / ours ± sd (difference)", Cell.inLine).Markdown()
 }
 
-// Text writes aligned columns for a terminal, with cells as those of [Table.Markdown].
-func (t Table) Text() string {
-	return t.Title + "\n" + t.grid("Each cell: paper / ours ± sd (difference)", Cell.inLine).Text()
+// Text writes aligned columns, with cells as those of [Table.Markdown].
+func (t Table) Text() string { return t.TextWithin(math.MaxInt) }
+
+// TextWithin is [Table.Text] for a terminal that is so many characters wide: columns that do not fit follow below.
+func (t Table) TextWithin(width int) string {
+	return t.Title + "\n" + t.grid("Each cell: paper / ours ± sd (difference)", Cell.inLine).within(width)
 }
 
 const stackedReading = "Each cell: ours ± sd, below it the paper's number and the difference"

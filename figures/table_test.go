@@ -207,3 +207,20 @@ func TestATableWithoutColumns(t *testing.T) {
 		}
 	}
 }
+
+func TestColumnsBeyondATerminalFollowBelow(t *testing.T) {
+	table := Table{Title: "T", RowHeads: []RowHead{{Name: "row"}}, Columns: []string{"d/a", "d/b", "d/c"}}
+	table.Rows = []Row{{Heads: []string{"first"}, Cells: []Cell{{Paper: 1, Ours: []float64{10}}, {Paper: 2, Ours: []float64{20}}, {Paper: 3, Ours: []float64{30}}}}}
+	whole, narrow := table.Text(), table.TextWithin(45)
+	if table.TextWithin(1000) != whole {
+		t.Errorf("a wide terminal changes the table:\n%s", table.TextWithin(1000))
+	}
+	if got := strings.Count(narrow, "\nfirst "); got != 2 || !strings.Contains(narrow, "d c") || strings.Count(narrow, "Each cell") != 1 {
+		t.Errorf("the row stands %d times in 45 columns, want 2, and one caption:\n%s", got, narrow)
+	}
+	for line := range strings.Lines(strings.Split(narrow, "Each cell")[0]) {
+		if len([]rune(strings.TrimRight(line, " \n"))) > 45 {
+			t.Errorf("the line %q is longer than 45", line)
+		}
+	}
+}

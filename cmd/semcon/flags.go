@@ -231,13 +231,18 @@ func completeStudy(c *cobra.Command, o *study.Options, names []string) (e study.
 	if !e.GeneratesData {
 		requireFolder("data", o.Data)
 	}
-	if file := c.Flags().Lookup("config").Value.String(); file != "" {
-		set, err := readConfig(file)
-		refuse(err != nil, "--config %s: %v", file, err)
-		o.Set = append(set, o.Set...)
-	}
+	configured(c, &o.Set)
 	locateSettings(c, &o.Set)
 	return e, table
+}
+
+// configured puts the settings of the file of --config before others.
+func configured(c *cobra.Command, set *[]string) {
+	if file := c.Flags().Lookup("config").Value.String(); file != "" {
+		settings, err := readConfig(file)
+		refuse(err != nil, "--config %s: %v", file, err)
+		*set = append(settings, *set...)
+	}
 }
 
 // oneExperiment finds the experiment with the given name, or the one with a table of that name in the paper, which it then returns as table.

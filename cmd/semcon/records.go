@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +25,7 @@ import (
 	"github.com/semcon/semcon/sccore/report"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 // readRecords reads the records of experiments in a folder. It says which lines are broken, and if none has the wanted profile which profiles there are.
@@ -77,16 +79,17 @@ func tableVerb(c *cobra.Command, flags flagTexts) {
 		} else if label != "" && len(figures.Measured(tables)) < len(tables) && paperAlone(shown) != "" {
 			fmt.Fprintf(os.Stderr, "semcon table: no run on the paper's data; \"%s\" shows the others\n", commandFor("table", experiment.Name, *o))
 		}
-		written := f.Format
+		written, width := f.Format, math.MaxInt
 		switch {
 		case written == "json":
 			written = "csv"
 		case !c.Flags().Changed("format") && progress.IsTerminal(os.Stdout):
-			written = "text"
+			columns, _, _ := term.GetSize(int(os.Stdout.Fd()))
+			written, width = "text", cmp.Or(columns, width) // A terminal may not know its size.
 		}
 		all := ""
 		for i, table := range shown {
-			text := try.E1(table.Format(written))
+			text := lo.Ternary(written == "text", table.TextWithin(width), try.E1(table.Format(written)))
 			switch {
 			case i > 0 && written == "csv": // All tables share one header.
 				_, text, _ = strings.Cut(text, "\n")

@@ -43,11 +43,12 @@ func trainVerb(c *cobra.Command, flags flagTexts) {
 		Profile string
 		Devices int
 	}
-	flags.bind(c, &o, &o.Start, &o.Folders, &f)
+	flags.bind(c, &o, &o.Start, &o.Folders, &f, &struct{ Config string }{})
 	completeSettings(c)
 	c.Run = func(c *cobra.Command, names []string) {
 		refuse(len(names) == 0, "want at least one image: files, folders, patterns or lists")
 		o.Folders.Images, o.Start.Smoke = names, f.Profile == "smoke"
+		configured(c, &o.Start.Set)
 		if o.Out == "" {
 			folder := try.E1(filepath.Abs(names[0]))
 			if info, err := os.Stat(folder); err != nil || !info.IsDir() {

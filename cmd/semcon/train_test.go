@@ -22,8 +22,9 @@ func TestTrainGoesOnAfterKill(t *testing.T) {
 	for i := range 16 {
 		m.Write(t, fmt.Sprintf("photos/%02d.png", i), string(picture(t, 30+i%3, color.RGBA{uint8(15 * i), 90, uint8(255 - 13*i), 255})))
 	}
+	m.Write(t, "mine.yaml", "steps: 4\n")
 	train := func() *exec.Cmd {
-		return semcon(t, m, "train", "photos", "--profile", "smoke", "--out", "run", "--checkpoint-every", "0s", "--set", "steps=4", "--set", "encoder=vit-16x1x2p8-grid6", "--set", "batch=4")
+		return semcon(t, m, "train", "photos", "--profile", "smoke", "--out", "run", "--checkpoint-every", "0s", "--config", m.Path("mine.yaml"), "--set", "encoder=vit-16x1x2p8-grid6", "--set", "batch=4")
 	}
 	read := func() map[string]string {
 		files := map[string]string{}

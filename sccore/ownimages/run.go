@@ -152,11 +152,14 @@ func (r *run) open(ctx context.Context) (err error) {
 	if v.Prototypes = r.config.Prototypes; r.naming != weights.Timm && r.naming.Fits(v) != nil {
 		return fmt.Errorf("prototypes %d: %w", r.config.Prototypes, r.naming.Fits(v))
 	}
+	every := min(max(r.config.Steps/20, 1), 500) // Twenty times in a run, and more often in a long one.
+	if len(r.Start.given("gauge_every")) > 0 {
+		every = r.config.MetricsEvery
+	}
 	encoded, err := json.Marshal(r.config)
 	r.about = description{
 		Command: r.Command, Images: r.images.Identity, Init: r.about.Init, Ignore: r.Start.Ignore, Naming: r.naming, Size: size,
-		Every: min(max(r.config.Steps/20, 1), 500), // Twenty times in a run, and more often in a long one.
-		Seed:  r.Seed, Config: encoded,
+		Every: every, Seed: r.Seed, Config: encoded,
 	}
 	return err
 }

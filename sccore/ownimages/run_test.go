@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -120,6 +121,30 @@ func TestTrainFromRandomWeights(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(o.Out, study.LockFile)); err == nil {
 		t.Error("a lock among the images")
+	}
+}
+
+// TestTrainMeasuresAsOftenAsItIsTold wants diagnostics at the start, every gauge_every steps, and at the end.
+func TestTrainMeasuresAsOftenAsItIsTold(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	o := Options{Folders: Folders{Images: []string{folder(t, 24)}}, Start: Start{Smoke: true, Set: append(slices.Clone(small), "steps=5", "gauge_every=2")}, Out: t.TempDir()}
+	if err := Train(t.Context(), testbackend.Go(t), o); err != nil {
+		t.Fatal(err)
+	}
+	points, err := ReadMetrics(filepath.Join(o.Out, MetricsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var measured []string
+	for _, point := range points {
+		if point["similarity"] != "" {
+			measured = append(measured, point["step"])
+		}
+	}
+	if !slices.Equal(measured, []string{"0", "2", "4", "5"}) {
+		t.Errorf("measured at steps %q, want 0, 2, 4 and 5", measured)
 	}
 }
 

@@ -182,14 +182,14 @@ func (r *run) openInit(v encoder.ViT) (err error) {
 
 // train trains to the end and writes the results.
 func (r *run) train(ctx context.Context) (err error) {
+	watched, end := study.Watched(r.Out, "train", r.config.Steps, nil) // A run that has no such file yet counts as done.
+	defer func() { end(err) }()
 	s := recipe.Stage{Name: "train", Config: r.config, Init: r.Start.Init, Ignore: r.Start.Ignore}
 	if r.trainer, err = recipe.New(r.backend, r.images.Train, s); err != nil {
 		return err
 	}
 	defer r.trainer.Close()
 	r.trainer.Skipped = func(s datasets.Skipped) { r.skip(s.File + ": " + s.Reason) }
-	watched, end := study.Watched(r.Out, "train", r.config.Steps, nil)
-	defer func() { end(err) }()
 	defer try.Handle(&err)
 	bar := progress.Several(r.Bar("train", r.config.Steps), watched)
 	defer bar.Close()

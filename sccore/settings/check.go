@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Check returns an error that names the first setting of a configuration, a struct, that is not what its tag allows: the key as [Apply] takes it, the
@@ -66,7 +67,7 @@ func check(key string, value reflect.Value, tag reflect.StructTag) error {
 		}
 		return nil
 	}
-	return allowedBy(tag).check(Key(key), value)
+	return allowedBy(tag).check(key, value)
 }
 
 // allowed is what a tag allows: numbers in intervals, or texts.
@@ -75,8 +76,14 @@ type allowed struct {
 	texts     []string
 }
 
+// tags keeps what each tag allows: configurations are checked thousands of times.
+var tags sync.Map
+
 // allowedBy reads the tags range and oneof. It panics if a range cannot be read.
 func allowedBy(tag reflect.StructTag) (a allowed) {
+	if known, ok := tags.Load(tag); ok {
+		return known.(allowed)
+	}
 	if texts, ok := tag.Lookup("oneof"); ok {
 		a.texts = strings.Split(texts, "|")
 	}
@@ -85,13 +92,14 @@ func allowedBy(tag reflect.StructTag) (a allowed) {
 			a.intervals = append(a.intervals, parseInterval(text))
 		}
 	}
+	tags.Store(tag, a)
 	return a
 }
 
 func (a allowed) check(key string, value reflect.Value) error {
 	if a.texts != nil {
 		if text := fmt.Sprint(value); !slices.Contains(a.texts, text) {
-			return fmt.Errorf("%s %q: want %s", key, text, a)
+			return fmt.Errorf("%s %q: want %s", Key(key), text, a)
 		}
 	}
 	if a.intervals == nil {
@@ -114,9 +122,9 @@ func (a allowed) number(key string, x float64) error {
 	case slices.ContainsFunc(a.intervals, func(i interval) bool { return i.contains(x) }):
 		return nil
 	case len(a.intervals) == 1:
-		return fmt.Errorf("%s %s is not %s", key, text(x), a)
+		return fmt.Errorf("%s %s is not %s", Key(key), text(x), a)
 	}
-	return fmt.Errorf("%s %s: want %s", key, text(x), a)
+	return fmt.Errorf("%s %s: want %s", Key(key), text(x), a)
 }
 
 // String says in words what is allowed, or nothing where everything is.

@@ -140,11 +140,12 @@ func (f checkedFlag) Set(given string) error {
 	case err != nil:
 		return err
 	case values != nil && !slices.Contains(values, given):
-		return fmt.Errorf("want %s", strings.Join(values, " or "))
+		last := len(values) - 1
+		return fmt.Errorf("want %s or %s", strings.Join(values[:last], ", "), values[last])
 	case f.text.Range == "":
 		return nil
 	}
-	number, err := strconv.ParseFloat(given, 64)
+	number, err := strconv.ParseFloat(f.Value.String(), 64)
 	return cmp.Or(err, settings.InRange(f.name, f.text.Range, number))
 }
 

@@ -83,7 +83,7 @@ func TestExitStatuses(t *testing.T) {
 		{[]string{"lab", "--port", "web"}, 2, []string{"semcon lab:", "port", "web"}},
 		{[]string{"lab", "--port", "70000"}, 2, []string{"--port 70000"}},
 		{[]string{"lab", "--profile", "huge"}, 2, []string{`--profile "huge"`, "smoke, quick, real and full"}},
-		{[]string{"notebooks", "--profile", "huge"}, 2, []string{`--profile "huge"`, "want smoke or quick or real or full"}},
+		{[]string{"notebooks", "--profile", "huge"}, 2, []string{`--profile "huge"`, "want smoke, quick, real or full"}},
 		{[]string{"notebooks", "--timeout", "-1s"}, 2, []string{"--timeout -1s"}},
 		{[]string{"notebooks", "none"}, 2, []string{"none.ipynb"}},
 	} {

@@ -314,6 +314,9 @@ func (id ID) String() string {
 func (id ID) text() string {
 	texts.Lock()
 	defer texts.Unlock()
+	if int(-id) > len(texts.all) { // No id that was read.
+		return strconv.FormatInt(int64(id), 10)
+	}
 	return texts.all[-id-1]
 }
 

@@ -34,15 +34,13 @@ func (k Keypoints) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 	try.E(e.fits(k.Size))
 	known := map[string]FeatureMap{} // Images occur in many pairs.
 	features := func(path string) FeatureMap {
-		m, ok := known[path]
-		if len(known) >= 256 {
-			clear(known)
+		if _, ok := known[path]; !ok {
+			if len(known) >= 256 {
+				clear(known)
+			}
+			known[path] = try.E1(k.squashed(e, path))
 		}
-		if !ok {
-			m = try.E1(k.squashed(e, path))
-		}
-		known[path] = m
-		return m
+		return known[path]
 	}
 	var pck PCK
 	for done, p := range d.Pairs {

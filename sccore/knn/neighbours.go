@@ -6,7 +6,6 @@
 package knn
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -255,7 +254,16 @@ func RankBlocks(queries []float32, dim, top int, score func(block *tensors.Tenso
 
 // highestClasses lists the classes with the highest scores, highest first, the lower class first among equals.
 func highestClasses[F float32 | float64](scores []F, top int) []int32 {
-	classes := lo.Times(len(scores), func(class int) int32 { return int32(class) })
-	slices.SortStableFunc(classes, func(a, b int32) int { return cmp.Compare(scores[b], scores[a]) })
-	return slices.Clone(classes[:min(top, len(classes))])
+	list := make([]int32, 0, min(top, len(scores))+1) // Sorting all of a thousand classes would take longer than the search.
+	for class, score := range scores {
+		at := len(list)
+		for at > 0 && scores[list[at-1]] < score {
+			at--
+		}
+		if at < top {
+			list = slices.Insert(list, at, int32(class))
+			list = list[:min(len(list), top)]
+		}
+	}
+	return list
 }

@@ -3,7 +3,6 @@ package weights
 import (
 	"cmp"
 	"embed"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"

@@ -153,6 +153,9 @@ func decodeFloats(dtype dtypes.DType, raw []byte, offset int, shape, strides []i
 		shape, strides = []int{len(raw) / dtype.Size()}, []int{1}
 	}
 	out := make([]float32, 0, lo.Product(shape))
+	if cap(out) == 0 {
+		return out, nil
+	}
 	var read func(axis, at int)
 	read = func(axis, at int) {
 		if axis == len(shape) {

@@ -50,7 +50,7 @@ func Dir() string {
 	}
 }
 
-// Trusted returns an error unless a folder, is the user's alone: programs run with the user's rights.
+// Trusted returns an error unless a file or folder is the user's alone: programs run with the user's rights.
 func Trusted(dir string) error {
 	info, err := os.Stat(dir)
 	switch {

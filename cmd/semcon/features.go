@@ -193,14 +193,23 @@ func (c featureCall) tensors(batch [][]evaluation.Features, store *featureStore)
 
 // write writes the tensors of all batches, which are joined but for those of whole images.
 func (c featureCall) write(store *featureStore, rows []string, preprocessing string) {
-	named, parts := map[string]safetensors.RawTensor{}, map[string][]featureBatch{}
+	named, parts := map[string]safetensors.RawTensor{}, map[string][]safetensors.Tensor{}
 	for _, b := range store.batches {
-		for name, shape := range b.Shapes {
-			if parts[name] = append(parts[name], b); len(parts[name]) > 1 {
-				named[name].Shape[0] += shape[0]
+		held, _, err := safetensors.Open(b, try.E1(os.Stat(b.file)).Size())
+		fail(err != nil, "%s: %v", b.file, err)
+		for name, part := range held {
+			if parts[name] = append(parts[name], part); len(parts[name]) > 1 {
+				named[name].Shape[0] += part.Shape[0]
 				continue
 			}
-			named[name] = safetensors.RawTensor{Shape: slices.Clone(shape), Write: func(w io.Writer) error { return store.copy(w, name, parts[name]...) }}
+			named[name] = safetensors.RawTensor{Shape: slices.Clone(part.Shape), Write: func(w io.Writer) (err error) {
+				defer try.Handle(&err)
+				for _, part := range parts[name] {
+					_, values := try.E2(part.Bytes())
+					try.E1(w.Write(values))
+				}
+				return nil
+			}}
 		}
 	}
 	if base, isNPY := strings.CutSuffix(c.Out, ".npy"); isNPY {
@@ -285,19 +294,26 @@ type featureStore struct {
 	renewed bool // The folder held features of other settings, which are gone.
 	close   func()
 
-	dir  string
-	last string                     // The batch that was read last: most tensors of a batch are read together.
-	read map[string]*tensors.Tensor // What it holds.
+	dir string
 }
 
 // featureBatch is what a file says of its batch.
 type featureBatch struct {
-	Done    int              // Images that were read or skipped, from the first batch on.
-	Images  []string         // The names of those with features.
-	Skipped []string         // Why others have none.
-	Shapes  map[string][]int // Of the tensors in the file.
+	Done    int      // Images that were read or skipped, from the first batch on.
+	Images  []string // The names of those with features.
+	Skipped []string // Why others have none.
 
 	file string
+}
+
+// ReadAt reads from the batch's file, which is open only meanwhile: there may be more batches than a process can have files open.
+func (b featureBatch) ReadAt(p []byte, offset int64) (int, error) {
+	file, err := os.Open(b.file)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	return file.ReadAt(p, offset)
 }
 
 // openFeatureStore opens the folder dir, or makes it, with what it holds of the same settings, up to the first batch that is not whole. It ends the verb with an
@@ -311,8 +327,10 @@ func openFeatureStore(dir string, settings any) *featureStore {
 	settingsFile := filepath.Join(dir, "settings.json")
 	if found, _ := os.ReadFile(settingsFile); !bytes.Equal(found, wanted) { // One that cannot be read is written anew.
 		s.renewed = found != nil
-		for _, old := range try.E1(filepath.Glob(filepath.Join(dir, "*.safetensors"))) {
-			try.E(os.Remove(old))
+		for _, old := range try.E1(os.ReadDir(dir)) {
+			if strings.HasSuffix(old.Name(), ".safetensors") {
+				try.E(os.Remove(filepath.Join(dir, old.Name())))
+			}
 		}
 		try.E(atomicfile.WriteBytes(settingsFile, wanted))
 	}
@@ -342,23 +360,9 @@ func (s *featureStore) next() string {
 
 // add writes a batch. Bytes of names that are not UTF-8 become U+FFFD.
 func (s *featureStore) add(b featureBatch, named map[string]*tensors.Tensor) {
-	b.Shapes = lo.MapValues(named, func(t *tensors.Tensor, _ string) []int { return t.Shape().Dimensions })
 	encoded := try.E1(json.Marshal(b))
 	try.E(safetensors.Write(s.next(), named, map[string]string{"batch": string(encoded)}))
 	added := featureBatch{file: s.next()}
 	try.E(json.Unmarshal(encoded, &added)) // As a later call reads it.
 	s.batches = append(s.batches, added)
-}
-
-// copy writes the values of tensors of batches, one after the other.
-func (s *featureStore) copy(w io.Writer, name string, batches ...featureBatch) (err error) {
-	defer try.Handle(&err)
-	for _, b := range batches {
-		if s.last != b.file {
-			s.read, _ = try.E2(safetensors.Read(b.file))
-			s.last = b.file
-		}
-		try.E(s.read[name].ConstBytes(func(values []byte) { try.E1(w.Write(values)) }))
-	}
-	return nil
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"image"
 	"image/color"
@@ -184,10 +186,14 @@ func TestFeaturesGoOnAfterAKill(t *testing.T) {
 func TestFeaturesBeginAnewOrRefuse(t *testing.T) {
 	m := newMachine(t)
 	photos(t, m)
-	m.Write(t, "f.npy.partial/settings.json", "{}")
-	m.Write(t, "f.npy.partial/000000000000.safetensors", "an old batch")
-	stdout, stderr, status := outcome(t, onGo(semcon(t, m, "features", "photos", "--weights", "tiny.safetensors", "--size", "32", "--out", "f.npy")))
-	if status != 0 || !strings.Contains(stdout, "3 images") || !strings.Contains(stderr, "f.npy.partial is of other settings or images, and is begun anew") {
+	m.Write(t, "f[1].npy.partial/settings.json", "{}")
+	old, err := json.Marshal(featureBatch{Done: 3, Images: []string{"old.png"}})
+	left := filepath.Join(m.Checkout, "f[1].npy.partial", "000000000000.safetensors")
+	if err = errors.Join(err, safetensors.Write(left, map[string]*tensors.Tensor{"class": tensors.FromValue([][]float32{{1}})}, map[string]string{"batch": string(old)})); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, status := outcome(t, onGo(semcon(t, m, "features", "photos", "--weights", "tiny.safetensors", "--size", "32", "--out", "f[1].npy")))
+	if status != 0 || !strings.Contains(stdout, "3 images") || !strings.Contains(stderr, "f[1].npy.partial is of other settings or images, and is begun anew") {
 		t.Errorf("exit status %d, said %q and %q", status, stdout, stderr)
 	}
 	values := make([]float32, 3*8*8*3)

@@ -4,10 +4,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/sccore/safetensors"
+	"github.com/semcon/semcon/sccore/weights"
 )
 
 // threeBatches writes features of nine images in three batches, and returns their folder.
@@ -98,4 +103,41 @@ func FuzzFeatureBatch(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestFeaturesAreWrittenInLinearTime: each tensor of each batch is read by itself, and a batch that was changed meanwhile is named.
+func TestFeaturesAreWrittenInLinearTime(t *testing.T) {
+	dir, wanted := t.TempDir(), map[string][]float32{}
+	err := ended(func() {
+		s := openFeatureStore(filepath.Join(dir, "f.partial"), "settings")
+		defer s.close()
+		for done := 1; done <= 4; done++ {
+			named := map[string]*tensors.Tensor{}
+			for i := range 64 {
+				values := slices.Repeat([]float32{float32(done), float32(i)}, 1<<13)
+				named[fmt.Sprint(i)] = tensors.FromFlatDataAndDimensions(values, 2, 1<<13)
+				wanted[fmt.Sprint(i)] = append(wanted[fmt.Sprint(i)], values...)
+			}
+			s.add(featureBatch{Done: done}, named)
+		}
+		c := featureCall{Out: filepath.Join(dir, "f.safetensors"), vit: vitFile{Import: &weights.Import{}}}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		c.write(s, nil, "none")
+		runtime.ReadMemStats(&after)
+		if taken := after.TotalAlloc - before.TotalAlloc; taken > 64<<20 {
+			t.Errorf("16 MiB of features took %d bytes of memory", taken)
+		}
+		got, _ := try.E2(safetensors.Read(c.Out))
+		for name, values := range wanted {
+			if !got[name].Equal(tensors.FromFlatDataAndDimensions(values, 8, 1<<13)) {
+				t.Errorf("tensor %s differs", name)
+			}
+		}
+		try.E(os.Truncate(s.batches[2].file, 1<<21))
+		c.write(s, nil, "none")
+	})
+	if err == nil || !strings.Contains(err.Error(), "000000000002.safetensors: ") {
+		t.Errorf("a damaged batch: %v", err)
+	}
 }

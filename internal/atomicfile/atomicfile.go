@@ -71,12 +71,12 @@ const temporary = ".writing-"
 
 // Sweep removes the temporary files of killed writers in dir. No writer may be running there.
 func Sweep(dir string) error {
-	left, err := filepath.Glob(filepath.Join(dir, temporary+"*"))
+	left, err := fs.Glob(os.DirFS(dir), temporary+"*") // The folder's name is no pattern.
 	if err != nil {
 		return err
 	}
-	for _, path := range left {
-		if err := os.Remove(path); err != nil {
+	for _, name := range left {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}

@@ -49,7 +49,10 @@ func TestFailureKeepsTheOldFile(t *testing.T) {
 }
 
 func TestSweepRemovesWhatAKillLeft(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "a[1]*")
+	if err := errors.Join(atomicfile.Sweep(dir), os.Mkdir(dir, 0o777)); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{".writing-file.123", "file", ".hidden"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
 			t.Fatal(err)

@@ -73,6 +73,28 @@ type payload struct {
 	write func(w io.Writer) error
 }
 
+// writeTo writes the tensor, and fails if it is not as large as its shape says.
+func (p payload) writeTo(w io.Writer) error {
+	counted := counter{Writer: w}
+	err := p.write(&counted)
+	if err == nil && counted.bytes != p.size {
+		err = fmt.Errorf("%d bytes are no %s of shape %v", counted.bytes, p.dtype, p.shape)
+	}
+	return err
+}
+
+// counter counts the bytes that go to a writer.
+type counter struct {
+	io.Writer
+	bytes int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	c.bytes += int64(n)
+	return n, err
+}
+
 func write(path string, named map[string]payload, metadata map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(metadata)) {
 		switch {
@@ -102,10 +124,13 @@ func write(path string, named map[string]payload, metadata map[string]string) er
 	if len(encoded) > maxHeader {
 		return fmt.Errorf("writing %s: a header of %d bytes, at most %d can be read", path, len(encoded), maxHeader)
 	}
+	if _, _, err := readHeader(encoded); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
 	writeTensors := func(w io.Writer) error {
 		for _, name := range names {
-			if err := named[name].write(w); err != nil {
-				return err
+			if err := named[name].writeTo(w); err != nil {
+				return fmt.Errorf("tensor %.80q: %w", name, err)
 			}
 		}
 		return nil
@@ -268,12 +293,13 @@ func (t Tensor) check() (dtypes.DType, error) {
 
 // Read reads the tensor.
 func (t Tensor) Read() (*tensors.Tensor, error) {
-	dtype, raw, err := t.Bytes()
+	dtype, err := t.check()
 	if err != nil {
 		return nil, err
 	}
 	tensor := tensors.FromShape(shapes.Make(dtype, t.Shape...))
-	return tensor, tensor.MutableBytes(func(bytes []byte) { copy(bytes, raw) })
+	refused := tensor.MutableBytes(func(bytes []byte) { _, err = t.data.ReadAt(bytes, t.Offsets[0]) })
+	return tensor, cmp.Or(refused, err)
 }
 
 // Bytes reads the values of the tensor, row-major and little-endian.
@@ -287,15 +313,23 @@ func (t Tensor) Bytes() (dtypes.DType, []byte, error) {
 	return dtype, raw, err
 }
 
-// Bounds of a header: its bytes, its names, the bytes of a tensor's name and description, and the axes of a shape. Published headers have less than 1 MiB;
-// reading one takes a few times its size.
-const maxHeader, maxNames, maxField, maxAxes = 16 << 20, 1 << 17, 1 << 16, 16
+// Bounds of a header: its bytes, its names (32,768 tensors have four each, and there may be 16,384 texts), the bytes of a tensor's name and description, and
+// the axes of a shape. Published headers have less than 1 MiB; reading one takes a few times its size.
+const maxHeader, maxNames, maxField, maxAxes = 16 << 20, 4*1<<15 + 1<<14, 1 << 16, 16
 
 // readHeader reads the JSON of a header: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, "__metadata__": {"key": "value"}}.
 // No object may have a name twice, and nothing is read that does not belong there.
 func readHeader(header []byte) (entries map[string]Tensor, metadata map[string]string, err error) {
-	if bytes.Count(header, []byte(`":`)) > maxNames {
-		return nil, nil, fmt.Errorf("header: it lists more than %d names", maxNames)
+	decoder, names := jsontext.NewDecoder(bytes.NewBuffer(header), jsontext.AllowDuplicateNames(true)), 0
+	for err == nil { // Unmarshal reports what is no JSON.
+		if _, err = decoder.ReadToken(); decoder.StackDepth() > 0 {
+			if kind, read := decoder.StackIndex(decoder.StackDepth()); kind == '{' && read%2 == 1 {
+				names++
+			}
+		}
+		if names > maxNames {
+			return nil, nil, fmt.Errorf("header: it lists more than %d names", maxNames)
+		}
 	}
 	var members map[string]jsontext.Value
 	if err := json.Unmarshal(header, &members); err != nil {
@@ -333,11 +367,11 @@ type RawTensor struct {
 
 // WriteRaw is [Write] for such tensors.
 func WriteRaw(path string, named map[string]RawTensor, metadata map[string]string) error {
-	contents := make(map[string]payload, len(named))
-	for name, tensor := range named {
-		contents[name] = payload{"F32", tensor.Shape, 4 * int64(lo.Product(tensor.Shape)), tensor.Write}
-	}
-	return write(path, contents, metadata)
+	return write(path, lo.MapValues(named, func(t RawTensor, _ string) payload { return t.payload() }), metadata)
+}
+
+func (t RawTensor) payload() payload {
+	return payload{"F32", t.Shape, 4 * int64(lo.Product(t.Shape)), t.Write}
 }
 
 // WriteNPY writes a tensor as a NumPy file. The write is atomic.
@@ -355,6 +389,6 @@ func WriteNPY(path string, values RawTensor) error {
 		if _, err := io.WriteString(w, header); err != nil {
 			return err
 		}
-		return values.Write(w)
+		return values.payload().writeTo(w)
 	})
 }

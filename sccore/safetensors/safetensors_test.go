@@ -3,6 +3,8 @@ package safetensors
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -165,5 +167,33 @@ func TestUninitialisedVariableIsAnError(t *testing.T) {
 	}
 	if _, err := os.Stat(path); err == nil {
 		t.Error("a half-made checkpoint stands")
+	}
+}
+
+// TestWhatIsWrittenCanBeRead: a text may hold any JSON, and a file that Read would refuse is not written.
+func TestWhatIsWrittenCanBeRead(t *testing.T) {
+	path, curve := filepath.Join(t.TempDir(), "a.safetensors"), strings.Repeat(`{"loss":1},`, maxNames+1)
+	named := map[string]*tensors.Tensor{"a": tensors.FromValue([]float32{1})}
+	if err := Write(path, named, map[string]string{"note": curve}); err != nil {
+		t.Fatal(err)
+	}
+	if got, metadata, err := Read(path); err != nil || metadata["note"] != curve || !got["a"].Equal(named["a"]) {
+		t.Errorf("%d bytes of the note, %v", len(metadata["note"]), err)
+	}
+	facts := map[string]string{}
+	for i := range maxNames {
+		facts[fmt.Sprint(i)] = ""
+	}
+	many, long := filepath.Join(t.TempDir(), "many.safetensors"), map[string]*tensors.Tensor{strings.Repeat("a", maxField): named["a"]}
+	short := RawTensor{Shape: []int{2}, Write: func(w io.Writer) error { _, err := w.Write(make([]byte, 4)); return err }}
+	for want, err := range map[string]error{
+		"lists more than 147456 names":   Write(many, named, facts),
+		"longer than 64 KiB":             Write(many, long, nil),
+		"4 bytes are no F32 of shape [2": WriteRaw(many, map[string]RawTensor{"a": short}, nil),
+		"bytes are no F32 of shape [2]":  WriteNPY(many, short),
+	} {
+		if _, missing := os.Stat(many); missing == nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.300v, want %s; the file is there: %t", err, want, missing == nil)
+		}
 	}
 }

@@ -222,8 +222,10 @@ func TestLargeHeadersTakeLittleMemory(t *testing.T) {
 	}
 	const million = 1_000_000
 	for name, c := range map[string]struct{ header, part string }{
-		"many tensors":        {repeated(million/4, `"%d":{"dtype":"F32","shape":[],"data_offsets":[0,0]},`), "lists more than 131072 names"},
-		"a million facts":     {`{"__metadata__":` + repeated(million, `"%d":"",`) + "}", "lists more than 131072 names"},
+		"many tensors":        {repeated(million/4, `"%d":{"dtype":"F32","shape":[],"data_offsets":[0,0]},`), "lists more than 147456 names"},
+		"a million facts":     {`{"__metadata__":` + repeated(million, `"%d":"",`) + "}", "lists more than 147456 names"},
+		"facts with spaces":   {`{"__metadata__":` + repeated(million, `"%d" :"",`) + "}", "lists more than 147456 names"},
+		"fields with spaces":  {`{"a":` + repeated(million, `"%d" :0,`) + "}", "lists more than 147456 names"},
 		"a fact of 4 MB":      {`{"__metadata__":{"a":"` + strings.Repeat(`\n`, 2<<20) + `"}}`, "no vision transformer"},
 		"a fact of 17 MB":     {`{"__metadata__":{"a":"` + strings.Repeat(`a`, 17<<20) + `"}}`, "header of 17825817 bytes"},
 		"a name of 8 MB":      {`{"` + strings.Repeat("a", 8<<20) + `":1}`, "longer than 64 KiB"},
@@ -232,7 +234,7 @@ func TestLargeHeadersTakeLittleMemory(t *testing.T) {
 		"a shape of null":     {`{"a":{"dtype":"F32","shape":null,"data_offsets":[0,0]}}`, "want dtype, shape and two data_offsets"},
 		"an offset of null":   {`{"a":{"dtype":"F32","shape":[0],"data_offsets":[null,0]}}`, "want dtype, shape and two data_offsets"},
 		"unknown fields":      {`{"a":{"b":` + strings.Repeat("[", 8<<20), "exceeded max depth"},
-		"a million doubled":   {`{"a":{"dtype":` + strings.Repeat(`"F32","dtype":`, million), "lists more than 131072 names"},
+		"a million doubled":   {`{"a":{"dtype":` + strings.Repeat(`"F32","dtype":`, million), "lists more than 147456 names"},
 		"a doubled field":     {`{"a":{"dtype":"F32","dtype":"F32"}}`, `duplicate object member name "dtype"`},
 		"an unknown field":    {`{"a":{"b":0}}`, `unknown object member name "b"`},
 		"backslashes of 8 MB": {`{"` + strings.Repeat(`\`, 8<<20) + `":1}`, "longer than 64 KiB"},

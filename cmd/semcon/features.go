@@ -98,6 +98,8 @@ func (c featureCall) run(ctx context.Context, inputs []string, file string) {
 		refuse(!whole && c.vit.size%patch != 0, "--size: images of %[1]d×%[1]d pixels cannot be split into the transformer's patches of %[2]d", c.vit.size, patch)
 	}
 	images := openImages(inputs, c.vit)
+	maps := len(images.names) * max(len(c.outputs.Blocks), 1)
+	refuse(whole && c.outputs.Patches && maps > 1<<15, "--patches: %d maps of whole images, and a file holds at most %d: give fewer images", maps, 1<<15)
 	engine := openEngine()
 	store := openFeatureStore(c.Out+".partial", map[string]any{
 		"weights": try.E1(digestOf(file)), "transformer": fmt.Sprintf("%+v", c.vit.ViT), "prefix": c.vit.Prefix, "ignore": c.vit.Ignore, "images": images.identity,

@@ -140,8 +140,7 @@ func (f checkedFlag) Set(given string) error {
 	case err != nil:
 		return err
 	case values != nil && !slices.Contains(values, given):
-		last := len(values) - 1
-		return fmt.Errorf("want %s or %s", strings.Join(values[:last], ", "), values[last])
+		return fmt.Errorf("want %s", settings.Or(values))
 	case f.text.Range == "":
 		return nil
 	}

@@ -317,8 +317,7 @@ func standardImages(path string) (err error) {
 //go:embed example/cat.jpg example/encoder.safetensors
 var example embed.FS
 
-// Example writes a photograph and a small encoder, trained on drawn scenes, into a folder, for what wants them where there are none. Their README.md says what
-// they are.
+// Example writes a photograph and a small encoder, trained on drawn scenes, into a folder. It serves a user who has neither. Their README.md says what they are.
 func Example(folder string) (photo, weightsFile string, err error) {
 	defer try.Handle(&err)
 	for name, file := range map[string]*string{"cat.jpg": &photo, EncoderFile: &weightsFile} {

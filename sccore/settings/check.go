@@ -139,6 +139,11 @@ func (a allowed) String() string {
 	for _, i := range a.intervals {
 		words = append(words, i.String())
 	}
+	return Or(words)
+}
+
+// Or lists words as a sentence does: "a, b or c".
+func Or(words []string) string {
 	if last := len(words) - 1; last > 0 {
 		return strings.Join(words[:last], ", ") + " or " + words[last]
 	}

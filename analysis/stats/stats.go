@@ -1,5 +1,5 @@
 // Package stats says what measured numbers mean. Values of runs go in; a mean with its interval over seeds ([MeanInterval]), its p-value ([PValue]) and the
-// correction for several tests ([Holm]), rank correlation ([Spearman]), the area under the ROC curve ([AUC]), principal components and means by bin come out.
+// correction for several tests ([Holm]), rank correlation ([Spearman]), the area under the ROC curve ([AUC]), principal components, clusters ([KMeans]) and means by bin come out.
 //
 // The next statistic gets a file here and is compared with SciPy in testdata.
 package stats
@@ -253,4 +253,40 @@ func ImageInterval(images int, quantity func(weights []int) float64) Interval {
 	slices.Sort(drawn)
 	at := func(p float64) float64 { return stat.Quantile(p, stat.LinInterp, drawn, nil) }
 	return Interval{Mean: quantity(nil), SD: stat.StdDev(drawn, nil), Low: at((1 - Confidence) / 2), High: at((1 + Confidence) / 2), N: images}
+}
+
+// KMeans returns the cluster of each point, from 0 to k−1, by 20 rounds of Lloyd's algorithm. Centres begin at the first point and then at the one farthest from all
+// centres, so that the result is the same each time. Fewer points than k make fewer clusters.
+func KMeans(points [][]float64, k int) (labels []int) {
+	if k = min(k, len(points)); k == 0 {
+		return nil
+	}
+	var centres [][]float64
+	nearest := func(point []float64) (label int, distance float64) {
+		distances := lo.Map(centres, func(centre []float64, _ int) float64 { return floats.Distance(point, centre, 2) })
+		label = floats.MinIdx(distances)
+		return label, distances[label]
+	}
+	for centres = append(centres, points[0]); len(centres) < k; {
+		centres = append(centres, lo.MaxBy(points, func(a, b []float64) bool {
+			_, ofA := nearest(a)
+			_, ofB := nearest(b)
+			return ofA > ofB
+		}))
+	}
+	for range 20 {
+		labels = lo.Map(points, func(point []float64, _ int) int { label, _ := nearest(point); return label })
+		for label := range centres {
+			mean, members := make([]float64, len(points[0])), lo.Count(labels, label)
+			for i, point := range points {
+				if labels[i] == label {
+					floats.AddScaled(mean, 1/float64(members), point)
+				}
+			}
+			if members > 0 {
+				centres[label] = mean
+			}
+		}
+	}
+	return labels
 }

@@ -13,12 +13,14 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/samber/lo"
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/analysis/tsne"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/views"
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -81,6 +83,9 @@ type SparseMatches struct {
 	Pairs     int     // Pairs of pictures.
 	Threshold float64 // Least cosine similarity.
 	Most      int     // Lines of a pair, the most similar ones; 0 for all.
+	// Salient chooses the Most lines as Amir et al. (2021) choose key points: of the pairs that both draw the attention of [CLS], one of each of Most clusters of
+	// features, the one that draws it most. They match keys of block 9, with their surroundings; here features are matched.
+	Salient bool
 }
 
 // The two kinds of lines. The first has the colour and dash of a figure's first series.
@@ -92,12 +97,17 @@ const (
 // match draws a pair of pictures, resized to a square as [evaluation.PatchSample] does, with lines between the most similar patches. place is the row and the column
 // of a patch of the first or the second picture in a grid, and agree whether two patches do.
 func (m SparseMatches) match(
-	pictures [2]image.Image, features [2][]float32, dim, grid int, place func(which, i int) (row, column int), agree func(first, second int) bool,
+	frozen *evaluation.FeatureExtractor, pictures [2]image.Image, features [2][]float32, dim, grid int, place func(which, i int) (row, column int), agree func(first, second int) bool,
 ) (pair figures.MatchedPair, err error) {
 	const side = 190 // In pixels.
 	pair.First, pair.Second = figures.Resized(pictures[0], side, side, true), figures.Resized(pictures[1], side, side, true)
 	matches, err := knn.Mutual(features[0], features[1], dim, m.Threshold)
-	slices.SortStableFunc(matches, func(a, b knn.Match) int { return cmp.Compare(b.Similarity, a.Similarity) })
+	if m.Salient && err == nil {
+		matches, err = m.salient(frozen, pictures, matches, features, dim, place)
+	}
+	slices.SortStableFunc(matches, func(a, b knn.Match) int {
+		return cmp.Or(cmp.Compare(b.Similarity, a.Similarity), cmp.Compare(a.First, b.First))
+	})
 	if m.Most > 0 {
 		matches = matches[:min(m.Most, len(matches))]
 	}
@@ -117,12 +127,56 @@ func (m SparseMatches) match(
 	return pair, err
 }
 
+func (m SparseMatches) title() string {
+	return lo.Ternary(m.Salient, "Key points by Amir et al.", "Mutual nearest patches")
+}
+
+// salient chooses among the matches of a pair of pictures; see [SparseMatches.Salient]. Their correspondences.py clusters by k-means, too.
+func (m SparseMatches) salient(
+	frozen *evaluation.FeatureExtractor, pictures [2]image.Image, matches []knn.Match, features [2][]float32, dim int, place func(which, i int) (row, column int),
+) (chosen []knn.Match, err error) {
+	defer try.Handle(&err)
+	const background = 0.05 // Theirs, of the attention scaled to [0, 1].
+	var maps [2][]float64
+	for which, picture := range pictures {
+		square := figures.Resized(picture, m.Size, m.Size, true)
+		colours := lo.Filter(square.Pix, func(_ uint8, i int) bool { return i%4 < 3 })
+		seen := try.E1(frozen.Attention(evaluation.NewImage(colours, datasets.Size{Height: m.Size, Width: m.Size}, frozen.Preprocessing)))
+		maps[which] = make([]float64, seen.Rows*seen.Columns)
+		for _, head := range seen.Class {
+			floats.Add(maps[which], head)
+		}
+		floats.AddConst(-floats.Min(maps[which]), maps[which])
+		floats.Scale(1/max(floats.Max(maps[which]), 1e-12), maps[which])
+	}
+	attention := func(which, i int) float64 {
+		row, column := place(which, i)
+		return maps[which][row*(m.Size/frozen.ViT.PatchSize)+column]
+	}
+	matches = lo.Filter(matches, func(match knn.Match, _ int) bool {
+		return min(attention(0, match.First), attention(1, match.Second)) > background
+	})
+	joint := lo.Map(matches, func(match knn.Match, _ int) []float64 {
+		both := wide(slices.Concat(features[0][match.First*dim:][:dim], features[1][match.Second*dim:][:dim]), 2*dim)[0]
+		floats.Scale(1/max(floats.Norm(both, 2), 1e-12), both)
+		return both
+	})
+	best := map[int]knn.Match{}
+	for i, cluster := range stats.KMeans(joint, m.Most) {
+		drawn := func(match knn.Match) float64 { return attention(0, match.First) + attention(1, match.Second) }
+		if old, taken := best[cluster]; !taken || drawn(matches[i]) > drawn(old) {
+			best[cluster] = matches[i]
+		}
+	}
+	return lo.Values(best), nil
+}
+
 // OfClass draws pairs of images that show a class, as in the paper (Fig. vis_corr_pos): the classes with at least two images in turn, and of each the
 // images with most of it. Patches of no object, class 0, are left out if the first class is the background. Lines agree if both patches have one class.
 func (m SparseMatches) OfClass(ctx context.Context, frozen *evaluation.FeatureExtractor, set *datasets.Segmentation) (_ figures.Matches, err error) {
 	defer try.Handle(&err)
 	sheet := figures.Matches{
-		Title: fmt.Sprintf("Mutual nearest patches of images of a class, %s", set.Name), Kinds: []string{"both patches have one class", "they have two"},
+		Title: fmt.Sprintf("%s of images of a class, %s", m.title(), set.Name), Kinds: []string{"both patches have one class", "they have two"},
 	}
 	drawn := try.E1(evaluation.PatchSample{Size: m.Size}.Draw(ctx, frozen, set, 0))
 	first := lo.Ternary(set.Classes[0] == "background", 1, 0)
@@ -143,7 +197,7 @@ func (m SparseMatches) OfClass(ctx context.Context, frozen *evaluation.FeatureEx
 			if counts[class][b] == 0 {
 				continue
 			}
-			pair := try.E1(m.pairOfImages(set, drawn, [2]int{a, b}, [2][]int{byImage[a], byImage[b]}))
+			pair := try.E1(m.pairOfImages(frozen, set, drawn, [2]int{a, b}, [2][]int{byImage[a], byImage[b]}))
 			pair.Label = set.Classes[class]
 			sheet.Pairs = append(sheet.Pairs, pair)
 		}
@@ -155,7 +209,9 @@ func (m SparseMatches) OfClass(ctx context.Context, frozen *evaluation.FeatureEx
 }
 
 // pairOfImages matches patches, given by their places in drawn, of two images of a set.
-func (m SparseMatches) pairOfImages(set *datasets.Segmentation, drawn evaluation.SampledPatches, images [2]int, places [2][]int) (pair figures.MatchedPair, err error) {
+func (m SparseMatches) pairOfImages(
+	frozen *evaluation.FeatureExtractor, set *datasets.Segmentation, drawn evaluation.SampledPatches, images [2]int, places [2][]int,
+) (pair figures.MatchedPair, err error) {
 	defer try.Handle(&err)
 	var features [2][]float32
 	var pictures [2]image.Image
@@ -167,7 +223,7 @@ func (m SparseMatches) pairOfImages(set *datasets.Segmentation, drawn evaluation
 		}
 	}
 	patch := func(which, i int) evaluation.SampledPatch { return drawn.Patches[places[which][i]] }
-	return m.match(pictures, features, drawn.Dim, drawn.Grid,
+	return m.match(frozen, pictures, features, drawn.Dim, drawn.Grid,
 		func(which, i int) (row, column int) { return patch(which, i).Row, patch(which, i).Column },
 		func(first, second int) bool { return patch(0, first).Class == patch(1, second).Class })
 }
@@ -178,7 +234,7 @@ func (m SparseMatches) OfViews(
 ) (_ figures.Matches, err error) {
 	defer try.Handle(&err)
 	sheet := figures.Matches{
-		Title: fmt.Sprintf("Mutual nearest patches of two views, %s", images.Name), Kinds: []string{"one place of the image", "two places"},
+		Title: fmt.Sprintf("%s of two views, %s", m.title(), images.Name), Kinds: []string{"one place of the image", "two places"},
 	}
 	crops.Locals, crops.GlobalCropSize = 0, m.Size
 	cutter := try.E1(newViewCutter(b, m.Size))
@@ -212,7 +268,7 @@ func (m SparseMatches) pairOfViews(frozen *evaluation.FeatureExtractor, both pai
 		height, width = float64(box[2]), float64(box[3])
 		return float64(box[0]) + (float64(place/grid)+0.5)/float64(grid)*height, float64(box[1]) + across*width, height, width
 	}
-	return m.match(pictures, features, frozen.ViT.Dim, grid, func(_, i int) (row, column int) { return i / grid, i % grid }, func(first, second int) bool {
+	return m.match(frozen, pictures, features, frozen.ViT.Dim, grid, func(_, i int) (row, column int) { return i / grid, i % grid }, func(first, second int) bool {
 		y, x, height, width := inImage(0, first)
 		toY, toX, toHeight, toWidth := inImage(1, second)
 		return math.Abs(y-toY) < max(height, toHeight)/float64(grid) && math.Abs(x-toX) < max(width, toWidth)/float64(grid)

@@ -114,6 +114,34 @@ func TestMatchesOfImagesOfAClass(t *testing.T) {
 	}
 }
 
+// TestSalientMatchesAreSpreadOut: key points are some of the mutual nearest patches, at most one a cluster, and not the most similar ones.
+func TestSalientMatchesAreSpreadOut(t *testing.T) {
+	set := synthetic.Scenes(10, 64, 2).Segmentation()
+	all := SparseMatches{Size: 64, Pairs: 3, Threshold: 0.3}
+	some := SparseMatches{Size: 64, Pairs: 3, Threshold: 0.3, Most: 4, Salient: true}
+	e := randomEncoder(t, "vit-16x1x2p8")
+	of, err := all.OfClass(t.Context(), e, set)
+	chosen, errOfChosen := some.OfClass(t.Context(), e, set)
+	if err != nil || errOfChosen != nil || len(chosen.Pairs) != 3 || !strings.HasPrefix(chosen.Title, "Key points") {
+		t.Fatal(err, errOfChosen)
+	}
+	fewer := false
+	for i, pair := range chosen.Pairs {
+		if len(pair.Lines) == 0 || len(pair.Lines) > 4 {
+			t.Errorf("pair %d has %d lines", i, len(pair.Lines))
+		}
+		for _, line := range pair.Lines {
+			if !slices.Contains(of.Pairs[i].Lines, line) {
+				t.Errorf("pair %d: %+v are no mutual neighbours", i, line)
+			}
+		}
+		fewer = fewer || !slices.Equal(pair.Lines, of.Pairs[i].Lines[:len(pair.Lines)])
+	}
+	if !fewer {
+		t.Error("the key points are the most similar pairs")
+	}
+}
+
 func TestMatchesOfViews(t *testing.T) {
 	b, err := backend.OpenConfig(backend.Go)
 	if err != nil {

@@ -88,14 +88,6 @@ func Uniform(seed, step uint64, batch, count int) *tensors.Tensor {
 	return tensors.FromFlatDataAndDimensions(lo.Times(batch*count, func(int) float32 { return rng.Float32() }), batch, count)
 }
 
-// exact returns the dtype of boxes and losses for features of a dtype: at least float32.
-func exact(dtype dtypes.DType) dtypes.DType {
-	if dtype == dtypes.Float64 {
-		return dtype
-	}
-	return dtypes.Float32
-}
-
 // The recipe of the region proposal network (mmdetection, configs/_base_/models/cascade_mask_rcnn_r50_fpn.py).
 const (
 	proposalNMS    = 0.7
@@ -123,11 +115,11 @@ func (c Config) RPN(scope *model.Scope, levels []*Node) RPN {
 	for i, level := range levels {
 		height, width, batch := level.Shape().Dim(0), level.Shape().Dim(1), level.Shape().Dim(2)
 		initial := initializer.RandomNormalFn(scope, anchorHeadInit)
-		x := layers.ReLU(convolution(scope.At("conv"), level, 3, c.Channels, initial))
-		dtype := exact(level.DType())
+		x := layers.ReLU(layers.BiasedConvolution(scope.At("conv"), level, 3, c.Channels, initial))
+		dtype := layers.AtLeastFloat32(level.DType())
 		perImage := func(x *Node) *Node { return ConvertDType(TransposeAllAxes(x, 2, 0, 1, 3), dtype) }
-		logits := perImage(convolution(scope.At("cls"), x, 1, ratios, initial))
-		codes := perImage(convolution(scope.At("reg"), x, 1, 4*ratios, initial))
+		logits := perImage(layers.BiasedConvolution(scope.At("cls"), x, 1, ratios, initial))
+		codes := perImage(layers.BiasedConvolution(scope.At("reg"), x, 1, 4*ratios, initial))
 		out.Logits = append(out.Logits, Reshape(logits, batch, height*width*ratios))
 		out.Codes = append(out.Codes, Reshape(codes, batch, height*width*ratios, 4))
 		out.Anchors = append(out.Anchors, Anchors(level.Graph(), dtype, height, width, finestStride<<i))
@@ -216,7 +208,7 @@ func (l Losses) Total() *Node {
 // Variables live under scope in pyramid, rpn, and box and mask of stage0 to stage2.
 func (c Config) Losses(scope *model.Scope, features, sizes *Node, objects Objects, uniform *Node) Losses {
 	batch, count := objects.Boxes.Shape().Dim(0), objects.Boxes.Shape().Dim(1)
-	dtype := exact(features.DType())
+	dtype := layers.AtLeastFloat32(features.DType())
 	objects.Boxes, uniform = ConvertDType(objects.Boxes, dtype), ConvertDType(uniform, dtype)
 	objects.Labels = ConvertDType(objects.Labels, dtypes.Int32)
 	uniform.AssertDims(batch, c.UniformNumbers(features.Shape().Dim(1), features.Shape().Dim(2), count))
@@ -291,7 +283,7 @@ type Detections struct {
 // and probabilities of masks are means over the stages. Of the pairs of box and class with a probability above 0.05, the best are thinned by NMS with 0.5
 // within each class (mmdetection's CascadeRoIHead).
 func (c Config) Detect(scope *model.Scope, features, sizes *Node) Detections {
-	batch, dtype := features.Shape().Dim(0), exact(features.DType())
+	batch, dtype := features.Shape().Dim(0), layers.AtLeastFloat32(features.DType())
 	levels := Pyramid(scope.At("pyramid"), features, c.Channels)
 	boxes, present := c.RPN(scope.At("rpn"), levels).Proposals(sizes, c.TestProposals)
 	n := boxes.Shape().Dim(1)

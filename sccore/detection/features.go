@@ -7,7 +7,6 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/ml/model/initializer"
 	"github.com/semcon/semcon/sccore/layers"
 )
 
@@ -40,9 +39,8 @@ func Pyramid(scope *model.Scope, features *Node, channels int) []*Node {
 		at := scope.At("p%d", i+2)
 		for j, size := range []int{1, 3} {
 			at := at.At("conv%d", j)
-			// PyTorch's own initial values, as detectron2 sets none.
-			limit := 1 / math.Sqrt(float64(size*size*level.Shape().Dim(3)))
-			weight := variable(at, level, "weight", initializer.RandomUniformFn(at, -limit, limit), size, size, level.Shape().Dim(3), channels)
+			in := level.Shape().Dim(3) // The initial values are PyTorch's own, as detectron2 sets none.
+			weight := variable(at, level, "weight", layers.Uniform(at, size*size*in), size, size, in, channels)
 			level = layerNorm(at.At("norm"), layers.ConvolutionWith(level, weight, 1))
 		}
 		levels[i] = level

@@ -11,18 +11,9 @@ import (
 	"github.com/semcon/semcon/sccore/layers"
 )
 
-// kaiming is the deviation of mmcv's kaiming_init for a kernel of size×size pixels.
-func kaiming(size, out int) float64 { return math.Sqrt(2 / float64(size*size*out)) }
-
 // variable returns the value of a variable as a node.
 func variable(scope *model.Scope, x *Node, name string, initial model.VariableInitializer, dims ...int) *Node {
 	return scope.WithInitializer(initial).VariableWithShape(name, shapes.Make(x.DType(), dims...)).NodeValue(x)
-}
-
-// convolution is a convolution with a bias, which starts at 0. Its weight starts with the initial values.
-func convolution(scope *model.Scope, x *Node, size, out int, initial model.VariableInitializer) *Node {
-	weight := variable(scope, x, "weight", initial, size, size, x.Shape().Dim(3), out)
-	return Add(layers.ConvolutionWith(x, weight, 1), ExpandLeftToRank(variable(scope, x, "bias", Zeros, out), 4))
 }
 
 // dense is a dense layer with a bias, which starts at 0. Its weight starts with the initial values.
@@ -182,13 +173,13 @@ func (c Config) maskHead(scope *model.Scope, levels []*Node, boxes *Node) *Node 
 	x := PoolLevels(levels, boxes, MaskSize/2)
 	for i := range c.Convolutions {
 		at := scope.At("conv%d", i)
-		x = layers.ReLU(convolution(at, x, 3, c.Channels, initializer.RandomNormalFn(at, kaiming(3, c.Channels))))
+		x = layers.ReLU(layers.BiasedConvolution(at, x, 3, c.Channels, layers.He(at, 3, c.Channels)))
 	}
 	up, cls := scope.At("up"), scope.At("cls")
 	in := x.Shape().Dim(3)
-	weight := variable(up, x, "weight", initializer.RandomNormalFn(up, kaiming(2, in)), 2, 2, c.Channels, in)
+	weight := variable(up, x, "weight", layers.He(up, 2, in), 2, 2, c.Channels, in)
 	x = layers.ReLU(layers.TransposedConvolutionWith(x, weight, variable(up, x, "bias", Zeros, c.Channels)))
-	return convolution(cls, x, 1, c.Classes, initializer.RandomNormalFn(cls, kaiming(1, c.Classes)))
+	return layers.BiasedConvolution(cls, x, 1, c.Classes, layers.He(cls, 1, c.Classes))
 }
 
 // maskLoss is the mean binary cross-entropy over the pixels of the masks of positive boxes for their own class. Boxes and positive are [batch, n, 4] and

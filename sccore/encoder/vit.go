@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/settings"
 )
@@ -142,11 +143,7 @@ func DropPaths(random *rand.Rand, most float64, depth, batch int) []float32 {
 	for block := range depth {
 		p := most * float64(block) / float64(max(1, depth-1))
 		for range 2 * batch {
-			factor := float32(1 / (1 - p))
-			if random.Float64() < p {
-				factor = 0
-			}
-			factors = append(factors, factor)
+			factors = append(factors, lo.Ternary(random.Float64() < p, 0, float32(1/(1-p))))
 		}
 	}
 	return factors
@@ -212,14 +209,9 @@ func (v ViT) TokensInTraining(scope *model.Scope, images, keep, masks *Node) Tok
 
 // parameters returns the variables for inputs of a graph.
 func (v ViT) parameters(input *Node) parameters {
-	p := parameters{g: input.Graph(), master: input.DType(), compute: v.ComputeDType, initStd: v.InitStd, epsilon: cmp.Or(v.Epsilon, 1e-6)}
-	if p.initStd == 0 {
-		p.initStd = 0.02
+	return parameters{
+		g: input.Graph(), master: input.DType(), compute: cmp.Or(v.ComputeDType, input.DType()), initStd: cmp.Or(v.InitStd, 0.02), epsilon: cmp.Or(v.Epsilon, 1e-6),
 	}
-	if p.compute == dtypes.InvalidDType {
-		p.compute = input.DType()
-	}
-	return p
 }
 
 // prefix is the number of tokens before those of the patches.
@@ -255,24 +247,24 @@ func (v ViT) embed(scope *model.Scope, p parameters, images, masks *Node, rows, 
 	patches := Reshape(images, batch, rows, v.PatchSize, columns, v.PatchSize, 3)
 	patches = Reshape(TransposeAllAxes(patches, 0, 1, 3, 2, 4, 5), batch*rows*columns, v.PatchSize*v.PatchSize*3)
 	proj := scope.At("patch_embed").At("proj")
-	initial := uniform(v.PatchSize * v.PatchSize * 3)
+	initial := layers.Uniform(proj, v.PatchSize*v.PatchSize*3)
 	weight := p.node(proj, "weight", initial, v.PatchSize, v.PatchSize, 3, v.Dim)
 	x := layers.Product(ConvertDType(patches, p.compute), Reshape(weight, v.PatchSize*v.PatchSize*3, v.Dim))
 	x = layers.AddBias(x, p.masterNode(proj, "bias", initial, v.Dim))
 	x = Reshape(x, batch, rows*columns, v.Dim)
 	if masks != nil {
 		masks.AssertDims(batch, rows*columns)
-		learnt := Reshape(p.node(scope, "masked_embed", zeros, 1, v.Dim), 1, 1, v.Dim)
+		learnt := Reshape(p.node(scope, "masked_embed", Zeros, 1, v.Dim), 1, 1, v.Dim)
 		x = Where(BroadcastToShape(InsertAxes(masks, -1), x.Shape()), BroadcastToShape(learnt, x.Shape()), x)
 	}
 
-	class := p.masterNode(scope, "cls_token", p.normal, 1, 1, v.Dim)
+	class := p.masterNode(scope, "cls_token", p.normal(scope), 1, 1, v.Dim)
 	var registers *Node
 	if v.Registers > 0 {
-		registers = p.masterNode(scope, "reg_token", p.normal, 1, v.Registers, v.Dim)
+		registers = p.masterNode(scope, "reg_token", p.normal(scope), 1, v.Registers, v.Dim)
 	}
 	if v.GridSize > 0 {
-		positions := p.masterNode(scope, "pos_embed", p.normal, 1, v.positions(), v.Dim)
+		positions := p.masterNode(scope, "pos_embed", p.normal(scope), 1, v.positions(), v.Dim)
 		if registers == nil {
 			class = Add(class, SliceAxis(positions, 1, AxisElem(0)))
 			positions = SliceAxis(positions, 1, AxisRange(1))

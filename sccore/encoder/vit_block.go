@@ -25,12 +25,12 @@ type parameters struct {
 }
 
 // masterNode returns the value of a variable in its own dtype.
-func (p parameters) masterNode(scope *model.Scope, name string, initial initialValue, dims ...int) *Node {
-	return scope.WithInitializer(initial(scope)).VariableWithShape(name, shapes.Make(p.master, dims...)).NodeValue(p.g)
+func (p parameters) masterNode(scope *model.Scope, name string, initial model.VariableInitializer, dims ...int) *Node {
+	return scope.WithInitializer(initial).VariableWithShape(name, shapes.Make(p.master, dims...)).NodeValue(p.g)
 }
 
 // node returns the value of a variable in the dtype of matrix products.
-func (p parameters) node(scope *model.Scope, name string, initial initialValue, dims ...int) *Node {
+func (p parameters) node(scope *model.Scope, name string, initial model.VariableInitializer, dims ...int) *Node {
 	return ConvertDType(p.masterNode(scope, name, initial, dims...), p.compute)
 }
 
@@ -46,8 +46,8 @@ func linear(scope *model.Scope, p parameters, x *Node, out int) *Node {
 // linearOf is linear after a norm.
 func linearOf(scope *model.Scope, p parameters, n normed, out int) *Node {
 	n.x.AssertRank(2)
-	weight := p.masterNode(scope, "weight", p.normal, n.x.Shape().Dim(1), out)
-	weight, bias := n.into(weight, p.masterNode(scope, "bias", zeros, out))
+	weight := p.masterNode(scope, "weight", p.normal(scope), n.x.Shape().Dim(1), out)
+	weight, bias := n.into(weight, p.masterNode(scope, "bias", Zeros, out))
 	return layers.AddBias(layers.Product(n.x, ConvertDType(weight, p.compute)), bias)
 }
 
@@ -84,8 +84,8 @@ func (n normed) rows() normed {
 
 // normWeights are a norm's variables, in the dtype that it computes in.
 func normWeights(scope *model.Scope, p parameters, dim int) (weight, bias *Node) {
-	weight = ConvertDType(p.masterNode(scope, "weight", ones, dim), p.exact())
-	return weight, ConvertDType(p.masterNode(scope, "bias", zeros, dim), p.exact())
+	weight = ConvertDType(p.masterNode(scope, "weight", Ones, dim), p.exact())
+	return weight, ConvertDType(p.masterNode(scope, "bias", Zeros, dim), p.exact())
 }
 
 // layerNorm shifts and scales each vector on the last axis of x to mean 0 and variance 1, multiplies by weight and adds bias.
@@ -135,13 +135,13 @@ func fusesAttention(b compute.Backend, dtype dtypes.DType, head int) bool {
 // project returns the queries, keys and values of rows, [tokens, Dim], each [tokens, Dim]. Apart, they are products of their own, so that each lies dense
 // in memory, as a fused kernel needs them; else they are slices of one product.
 func (v ViT) project(scope *model.Scope, p parameters, n normed, apart bool) (parts [3]*Node) {
-	weight := p.masterNode(scope.At("qkv"), "weight", p.normal, v.Dim, 3*v.Dim)
+	weight := p.masterNode(scope.At("qkv"), "weight", p.normal(scope), v.Dim, 3*v.Dim)
 	var bias *Node
 	switch v.Bias {
 	case QKVBias:
-		bias = p.masterNode(scope.At("qkv"), "bias", zeros, 3*v.Dim)
+		bias = p.masterNode(scope.At("qkv"), "bias", Zeros, 3*v.Dim)
 	case QVBias:
-		query, value := p.masterNode(scope, "q_bias", zeros, v.Dim), p.masterNode(scope, "v_bias", zeros, v.Dim)
+		query, value := p.masterNode(scope, "q_bias", Zeros, v.Dim), p.masterNode(scope, "v_bias", Zeros, v.Dim)
 		bias = Concatenate([]*Node{query, ZerosLike(query), value}, 0)
 	}
 	weight, bias = n.into(weight, bias)
@@ -230,10 +230,10 @@ func (v ViT) filter(scope *model.Scope, p parameters, x *Node, rows, columns int
 	}
 	normed := func() *Node { return Reshape(layerNorm(scope.At("norm"), p, patches), -1, v.Dim) }
 	if v.Filter == ResidualBlock {
-		y := gelu(p, layers.Product(normed(), p.node(scope.At("fc1"), "weight", p.normal, v.Dim, v.blockWidth())))
-		return added(layers.Product(y, p.node(scope.At("fc2"), "weight", p.normal, v.blockWidth(), v.Dim)))
+		y := gelu(p, layers.Product(normed(), p.node(scope.At("fc1"), "weight", p.normal(scope), v.Dim, v.blockWidth())))
+		return added(layers.Product(y, p.node(scope.At("fc2"), "weight", p.normal(scope), v.blockWidth(), v.Dim)))
 	}
-	prototypes := p.masterNode(scope, "prototypes", p.normal, v.Prototypes, prototypeSize, prototypeSize, v.Dim)
+	prototypes := p.masterNode(scope, "prototypes", p.normal(scope), v.Prototypes, prototypeSize, prototypeSize, v.Dim)
 	if v.Filter == FrozenPrototypes {
 		scope.GetVariable("prototypes").SetTrainable(false)
 	}

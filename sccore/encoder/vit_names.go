@@ -2,7 +2,6 @@ package encoder
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -39,12 +38,11 @@ var vitSizes = []struct {
 //
 // Positions are resized as in DINO, and there is no filter. The error for an unknown name lists the usual ones.
 func ViTByName(name string) (ViT, error) {
-	kind, rest, _ := cutName(name)
-	v, ok := vitOfKind(kind)
-	for rest != "" && ok {
-		var part string
-		part, rest, _ = strings.Cut(rest, "-")
-		ok = v.addPart(part)
+	parts := strings.Split(name, "-")
+	size := min(2, len(parts)) // "vit-s16".
+	v, ok := vitOfKind(strings.Join(parts[:size], "-"))
+	for _, part := range parts[size:] {
+		ok = ok && v.addPart(part)
 	}
 	if v.RoPE.Base > 0 && !strings.Contains(name, "-grid") {
 		v.GridSize = 0
@@ -59,13 +57,6 @@ func ViTByName(name string) (ViT, error) {
 
 // ViTNames lists the usual names that [ViTByName] knows: the paper's three ("Network architecture") and the tiny one.
 func ViTNames() []string { return []string{"vit-s16", "vit-b16", "vit-b8", tinyViT.Name} }
-
-// cutName splits a name into what it is without the parts of later transformers, and those.
-func cutName(name string) (kind, parts string, found bool) {
-	first, rest, _ := strings.Cut(name, "-")
-	second, parts, found := strings.Cut(rest, "-")
-	return first + "-" + second, parts, found
-}
 
 var (
 	sizedName = regexp.MustCompile(`^vit-([a-z]+)([1-9]\d{0,2})$`)
@@ -171,30 +162,13 @@ func (v ViT) Named() ViT {
 	return v
 }
 
-// initialValue returns the initializer of a variable for a scope, whose store holds the random numbers.
-type initialValue func(scope *model.Scope) model.VariableInitializer
-
 // normal initialises tokens, position embeddings and the weights of linear layers.
 func (p parameters) normal(scope *model.Scope) model.VariableInitializer {
 	return initializer.RandomNormalFn(scope, p.initStd)
 }
 
-// uniform initialises the weight and the bias of a convolution with that many inputs, as PyTorch does.
-func uniform(inputs int) initialValue {
-	limit := 1 / math.Sqrt(float64(inputs))
-	return func(scope *model.Scope) model.VariableInitializer {
-		return initializer.RandomUniformFn(scope, -limit, limit)
-	}
-}
-
-func zeros(*model.Scope) model.VariableInitializer { return Zeros }
-
-func ones(*model.Scope) model.VariableInitializer { return Ones }
-
 // small initialises LayerScale, with the value of DINOv2 and DINOv3.
-func small(*model.Scope) model.VariableInitializer {
-	return func(g *Graph, shape shapes.Shape) *Node { return MulScalar(Ones(g, shape), 1e-5) }
-}
+func small(g *Graph, shape shapes.Shape) *Node { return MulScalar(Ones(g, shape), 1e-5) }
 
 // Weight is one trainable variable of a [ViT].
 type Weight struct {
@@ -214,10 +188,7 @@ func (v ViT) Weights() (all []Weight) {
 		add(has, path+"/weight", shape...)
 		add(has, path+"/bias", shape[len(shape)-1])
 	}
-	dim, halves := v.Dim, 1
-	if v.SwiGLU {
-		halves = 2
-	}
+	dim, halves := v.Dim, lo.Ternary(v.SwiGLU, 2, 1)
 	add(true, "cls_token", 1, 1, dim)
 	add(v.Registers > 0, "reg_token", 1, v.Registers, dim)
 	add(v.GridSize > 0, "pos_embed", 1, v.positions(), dim)

@@ -11,7 +11,7 @@
 package heads
 
 import (
-	"math"
+	"cmp"
 	"slices"
 
 	"github.com/gomlx/compute/dtypes"
@@ -39,12 +39,9 @@ func DefaultProjector() Projector { return Projector{HiddenDim: 2048, OutDim: 25
 // Project maps tokens, [..., D], to [..., OutDim], and scales each output to Euclidean norm 1. Variables are in layer1, layer2 and layer3
 // under scope, as [layers.Dense] names and initialises them.
 func (p Projector) Project(scope *model.Scope, tokens *Node) *Node {
-	master, compute := tokens.DType(), p.ComputeDType
-	if compute == dtypes.InvalidDType {
-		compute = master
-	}
+	master := tokens.DType()
 	return ofRows(tokens, func(x *Node) *Node {
-		x = ConvertDType(x, compute)
+		x = ConvertDType(x, cmp.Or(p.ComputeDType, master))
 		x = layers.LeanGELU(layers.DenseOf(scope.In("layer1"), master, x, p.HiddenDim, true))
 		x = layers.LeanGELU(layers.DenseOf(scope.In("layer2"), master, x, p.HiddenDim, true))
 		return losses.Unit(ConvertDType(layers.DenseOf(scope.In("layer3"), master, x, p.OutDim, true), master))
@@ -91,7 +88,7 @@ const DINOLastLayer = "last_layer"
 func (h DINOHead) Logits(scope *model.Scope, tokens *Node) *Node {
 	return ofRows(perceptron(scope.At("mlp"), tokens, narrow, true, h.HiddenDim, h.HiddenDim, h.BottleneckDim), func(x *Node) *Node {
 		last := scope.At(DINOLastLayer)
-		directions := last.WithInitializer(asTorchLinear(last, h.BottleneckDim)).
+		directions := last.WithInitializer(layers.Uniform(last, h.BottleneckDim)).
 			VariableWithShape("weight_v", shapes.Make(x.DType(), h.BottleneckDim, h.OutDim)).NodeValue(x)
 		directions = Div(directions, Sqrt(ReduceAndKeep(Square(directions), ReduceSum, 0)))
 		x = MatMul(x, directions)
@@ -100,12 +97,6 @@ func (h DINOHead) Logits(scope *model.Scope, tokens *Node) *Node {
 		}
 		return Mul(x, last.WithInitializer(initializer.One).VariableWithShape("weight_g", shapes.Make(x.DType(), 1, h.OutDim)).NodeValue(x))
 	})
-}
-
-// asTorchLinear draws the initial weight of torch.nn.Linear, and of a convolution of 1×1, from in features.
-func asTorchLinear(scope *model.Scope, in int) model.VariableInitializer {
-	limit := 1 / math.Sqrt(float64(in))
-	return initializer.RandomUniformFn(scope, -limit, limit)
 }
 
 // narrow draws DINO's initial weights. DINO truncates them at ±2, which is a hundred standard deviations.
@@ -136,7 +127,7 @@ func (h DiscriminationHead) Project(scope *model.Scope, tokens *Node) *Node {
 // Predict maps tokens, [.., D], to the student's predictions, [.., OutDim], of Euclidean norm 1: the predictor's output for the features of Project. Its
 // variables are predictor/0 and predictor/2, which start as torch.nn.Linear.
 func (h DiscriminationHead) Predict(scope *model.Scope, tokens *Node) *Node {
-	return perceptron(scope.At("predictor"), h.Project(scope, tokens), asTorchLinear, false, h.PredictorDim, h.OutDim)
+	return perceptron(scope.At("predictor"), h.Project(scope, tokens), layers.Uniform, false, h.PredictorDim, h.OutDim)
 }
 
 // perceptron maps x, [.., D], through layers of these widths, with GELU between them, to outputs of Euclidean norm 1. As in torch.nn.Sequential, which

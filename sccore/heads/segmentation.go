@@ -68,7 +68,8 @@ func (h Segmentation) blocks(scope *model.Scope, x *Node) *Node {
 	for i := range 3 {
 		block := scope.At("block%d", i)
 		for j, size := range []int{1, 1, 3} {
-			x = layers.ReLU(biased(block.At("conv%d", j), x, size, h.Width))
+			at := block.At("conv%d", j)
+			x = layers.ReLU(layers.BiasedConvolution(at, x, size, h.Width, layers.He(at, size, h.Width)))
 		}
 		x = resized(x, 2)
 	}
@@ -82,14 +83,7 @@ func resized(x *Node, by int) *Node {
 
 // classes is the layer that returns the logits. Its weight is initialised as in PyTorch's convolutions, so that the first logits are small.
 func (h Segmentation) classes(scope *model.Scope, x *Node) *Node {
-	return initialised(scope, x, 1, h.Classes, asTorchLinear(scope, x.Shape().Dim(-1)))
-}
-
-// biased is a convolution with a bias, which starts at 0.
-func biased(scope *model.Scope, x *Node, size, out int) *Node {
-	y := layers.Convolution(scope, x, size, out, 1)
-	bias := scope.WithInitializer(Zeros).VariableWithShape("bias", shapes.Make(x.DType(), out)).NodeValue(x)
-	return Add(y, ExpandLeftToRank(bias, 4))
+	return layers.BiasedConvolution(scope, x, 1, h.Classes, layers.Uniform(scope, x.Shape().Dim(-1)))
 }
 
 // CrossEntropy is the loss of the heads that are fine-tuned with their encoder, of a [Decoder]. It resizes logits, [rows,
@@ -222,14 +216,7 @@ func (d Decoder) logits(scope *model.Scope, x *Node) *Node {
 		x = layers.DropChannels(scope, x, d.Dropout)
 	}
 	scope = scope.At("conv_seg")
-	return initialised(scope, x, 1, d.Classes, initializer.RandomNormalFn(scope, 0.01))
-}
-
-// initialised is a convolution with a bias. Its weight starts with the given values and its bias at 0.
-func initialised(scope *model.Scope, x *Node, size, out int, initial model.VariableInitializer) *Node {
-	weight := scope.WithInitializer(initial).VariableWithShape("weight", shapes.Make(x.DType(), size, size, x.Shape().Dim(3), out))
-	bias := scope.WithInitializer(Zeros).VariableWithShape("bias", shapes.Make(x.DType(), out))
-	return Add(layers.ConvolutionWith(x, weight.NodeValue(x), 1), ExpandLeftToRank(bias.NodeValue(x), 4))
+	return layers.BiasedConvolution(scope, x, 1, d.Classes, initializer.RandomNormalFn(scope, 0.01))
 }
 
 // like resizes x, [rows, columns, batch, channels], to the rows and columns of the reference.
@@ -311,7 +298,7 @@ func (d Decoder) SemanticFPN(scope *model.Scope, levels []*Node) *Node {
 		for k := range max(i, 1) {
 			x = d.module(scales.At("%d", 2*k), x, 3, d.Channels) // PyTorch counts the upsamplings too.
 			if i > 0 {
-				x = resizedTo(x, 2*x.Shape().Dim(0), 2*x.Shape().Dim(1), layers.ResizeBilinear)
+				x = resized(x, 2)
 			}
 		}
 		if sum == nil {
@@ -328,7 +315,7 @@ func (d Decoder) neck(scope *model.Scope, levels []*Node) []*Node {
 	convolution := func(scope *model.Scope, x *Node, size int) *Node {
 		scope = scope.At("conv")
 		limit := math.Sqrt(6 / float64(size*size*(x.Shape().Dim(3)+d.NeckChannels))) // Glorot's.
-		return initialised(scope, x, size, d.NeckChannels, initializer.RandomUniformFn(scope, -limit, limit))
+		return layers.BiasedConvolution(scope, x, size, d.NeckChannels, initializer.RandomUniformFn(scope, -limit, limit))
 	}
 	maps := make([]*Node, len(levels))
 	for i, level := range levels {

@@ -31,9 +31,26 @@ import (
 // memory. There are three implementations of a convolution, equal up to rounding, and the fastest one is used; docs/speed.md has their times.
 func Convolution(scope *model.Scope, x *Node, size, out, stride int) *Node {
 	x.AssertRank(4)
-	he := initializer.RandomNormalFn(scope, math.Sqrt(2/float64(size*size*out)))
 	shape := shapes.Make(x.DType(), size, size, x.Shape().Dim(-1), out)
-	return ConvolutionWith(x, scope.WithInitializer(he).VariableWithShape("weight", shape).NodeValue(x), stride)
+	return ConvolutionWith(x, scope.WithInitializer(He(scope, size, out)).VariableWithShape("weight", shape).NodeValue(x), stride)
+}
+
+// He draws the weight of a convolution as PyTorch's ResNets and mmcv do: normal with variance 2/(size²·out).
+func He(scope *model.Scope, size, out int) model.VariableInitializer {
+	return initializer.RandomNormalFn(scope, math.Sqrt(2/float64(size*size*out)))
+}
+
+// Uniform draws the weight and the bias of a layer with so many inputs as PyTorch does: uniform within ±1/√inputs.
+func Uniform(scope *model.Scope, inputs int) model.VariableInitializer {
+	limit := 1 / math.Sqrt(float64(inputs))
+	return initializer.RandomUniformFn(scope, -limit, limit)
+}
+
+// BiasedConvolution is [ConvolutionWith] of stride 1 with a weight that starts with the initial values, and a bias that starts at 0.
+func BiasedConvolution(scope *model.Scope, x *Node, size, out int, initial model.VariableInitializer) *Node {
+	weight := scope.WithInitializer(initial).VariableWithShape("weight", shapes.Make(x.DType(), size, size, x.Shape().Dim(3), out))
+	bias := scope.WithInitializer(Zeros).VariableWithShape("bias", shapes.Make(x.DType(), out))
+	return Add(ConvolutionWith(x, weight.NodeValue(x), 1), ExpandLeftToRank(bias.NodeValue(x), 4))
 }
 
 // ConvolutionWith is [Convolution] with the given weight, [size, size, in, out].
@@ -177,8 +194,7 @@ func AddBias(x, bias *Node) *Node {
 // as for convolutions. Initial values are PyTorch's, uniform within ±1/√(4·out).
 func TransposedConvolution(scope *model.Scope, x *Node, out int) *Node {
 	x.AssertRank(4)
-	limit := 1 / math.Sqrt(float64(4*out))
-	scope = scope.WithInitializer(initializer.RandomUniformFn(scope, -limit, limit))
+	scope = scope.WithInitializer(Uniform(scope, 4*out))
 	weight := scope.VariableWithShape("weight", shapes.Make(x.DType(), 2, 2, out, x.Shape().Dim(3))).NodeValue(x)
 	bias := scope.VariableWithShape("bias", shapes.Make(x.DType(), out)).NodeValue(x)
 	return TransposedConvolutionWith(x, weight, bias)
@@ -202,8 +218,7 @@ func Dense(scope *model.Scope, x *Node, out int, bias bool) *Node {
 func DenseOf(scope *model.Scope, master dtypes.DType, x *Node, out int, bias bool) *Node {
 	x.AssertRank(2)
 	in := x.Shape().Dim(1)
-	limit := 1 / math.Sqrt(float64(in))
-	scope = scope.WithInitializer(initializer.RandomUniformFn(scope, -limit, limit))
+	scope = scope.WithInitializer(Uniform(scope, in))
 	y := Product(x, ConvertDType(scope.VariableWithShape("weight", shapes.Make(master, in, out)).NodeValue(x), x.DType()))
 	if bias {
 		y = AddBias(y, scope.VariableWithShape("bias", shapes.Make(master, out)).NodeValue(x))

@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/gomlx/compute/shapes"
@@ -147,10 +148,7 @@ func (r RoIAlign) Pool(features, boxes, flips *Node) *Node {
 // the length of the box are shares of the line, and flip is 1 to mirror the bins; all are [n, 1, 1].
 func (r RoIAlign) sampling(offset, length, flip *Node, extent int) *Node {
 	g, dtype, n := offset.Graph(), offset.DType(), offset.Shape().Dim(0)
-	most := r.SamplingRatio
-	if most == 0 {
-		most = int(math.Ceil(float64(extent) / float64(r.OutputSize)))
-	}
+	most := cmp.Or(r.SamplingRatio, int(math.Ceil(float64(extent)/float64(r.OutputSize))))
 	bin := Iota(g, shapes.Make(dtype, 1, r.OutputSize, 1), 1)
 	bin = Add(bin, Mul(flip, AddScalar(MulScalar(bin, -2), float64(r.OutputSize-1))))
 	from := Iota(g, shapes.Make(dtype, 1, 1, extent), 2)

@@ -4,6 +4,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/samber/lo"
 )
 
 // Apply makes the views that params describe.
@@ -37,7 +38,8 @@ func ApplyIn(dtype dtypes.DType, images, params *Node, size int) *Node {
 	p := Reshape(params, views, batch, NumParams)
 	p = Reshape(Transpose(p, 0, 1), batch*views, NumParams)
 
-	images, full := ConvertDType(images, dtype), pixelMaximum(images)
+	full := lo.Ternary(images.DType() == dtypes.Uint8, 255., 1) // The value of white.
+	images = ConvertDType(images, dtype)
 	var x *Node
 	if dtype.IsHalfPrecision() {
 		x = narrowView(images, p, views, size, full)
@@ -58,14 +60,6 @@ func dividedLike(params, x *Node) *Node {
 	}
 	zeros := MulScalar(ConvertDType(Slice(params, AxisRange(), AxisElem(0)), x.DType()), 0)
 	return Add(x, InsertAxes(zeros, -1, -1))
-}
-
-// pixelMaximum is the value of white.
-func pixelMaximum(images *Node) float64 {
-	if images.DType() == dtypes.Uint8 {
-		return 255
-	}
-	return 1
 }
 
 // Boxes returns the crop of each view, [n, 4] for params [n, NumParams]: top, left, height and width in pixels of the image. It also returns
@@ -119,14 +113,7 @@ func neighbours(size, distance int) [][]float32 {
 func abs(i int) int { return max(i, -i) }
 
 // identity returns the identity matrix [size, size].
-func identity(g *Graph, size int) *Node {
-	matrix := make([][]float32, size)
-	for i := range matrix {
-		matrix[i] = make([]float32, size)
-		matrix[i][i] = 1
-	}
-	return Const(g, matrix)
-}
+func identity(g *Graph, size int) *Node { return DiagonalWithValue(Const(g, float32(1)), size) }
 
 // luma holds torchvision's weights of red, green and blue in gray.
 var luma = []float32{0.2989, 0.587, 0.114}

@@ -100,7 +100,7 @@ func (c *cifar) find(dir string, split Split) (folder string, files []string, to
 		case errors.Is(err, fs.ErrNotExist):
 			continue
 		case err != nil:
-			err = reason(err)
+			err = Reason(err)
 		case !info.Mode().IsRegular():
 			err = errNotRegular
 		case info.Size() == 0:

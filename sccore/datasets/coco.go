@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/internal/jsonstream"
 	"github.com/semcon/semcon/sccore/rle"
 )
@@ -55,15 +56,13 @@ var panopticFiles sync.Map
 
 // parsePanoptic reads the segments in COCO's panoptic format.
 func parsePanoptic(r io.Reader, name string) (panoptic, error) {
-	_, masks, _, err := readPanoptic(r, name, false)
-	segments := panoptic{}
-	for _, m := range masks {
+	p, segments := newInstanceParser(r, name), panoptic{}
+	return segments, p.read(map[string]func(i int) error{"annotations": p.masks(func(m panopticMask) {
 		segments[m.FileName] = map[uint32]uint32{}
 		for _, s := range m.Segments {
 			segments[m.FileName][s.ID] = uint32(s.Category)
 		}
-	}
-	return segments, err
+	})})
 }
 
 // panopticMask is an annotated image of a panoptic file.
@@ -77,53 +76,14 @@ type panopticMask struct {
 	} `json:"segments_info"`
 }
 
-// readPanoptic reads a panoptic file: its annotated images and, if objects are wanted, its images and categories of things, and which other categories it has.
-func readPanoptic(r io.Reader, name string, objects bool) (in *Instances, masks []panopticMask, stuff map[int64]bool, err error) {
-	in, stuff = newInstances(name), map[int64]bool{}
-	p := instanceParser{in: in, json: jsonstream.New(r)}
-	there := false
-	err = p.json.Object(func(key string) error {
-		if !objects && key != "annotations" {
-			return p.json.Skip()
-		}
-		switch key {
-		case "images":
-			return p.json.Array(p.image)
-		case "categories":
-			return p.json.Array(func(i int) error {
-				var category struct {
-					ID    int64  `json:"id"`
-					Name  string `json:"name"`
-					Thing int    `json:"isthing"`
-				}
-				if err := p.json.Decode(&category); err != nil {
-					return at("categories", i, err)
-				}
-				if category.Thing == 0 {
-					stuff[category.ID] = true
-					return nil
-				}
-				in.Categories, in.categories[category.ID] = append(in.Categories, ObjectCategory{category.ID, category.Name}), true
-				return nil
-			})
-		case "annotations":
-			there = true
-			return p.json.Array(func(i int) error {
-				var m panopticMask
-				err := p.json.Decode(&m)
-				masks = append(masks, m)
-				return at("annotations", i, err)
-			})
-		}
-		return p.json.Skip()
-	})
-	if err == nil && !there {
-		err = errors.New("has no annotations")
+// masks reads an annotated image of a panoptic file and passes it on.
+func (p *instanceParser) masks(use func(m panopticMask)) func(i int) error {
+	return func(i int) error {
+		var m panopticMask
+		err := p.json.Decode(&m)
+		use(m)
+		return at("annotations", i, err)
 	}
-	if err != nil {
-		err = fmt.Errorf("%s: %w", name, err)
-	}
-	return in, masks, stuff, err
 }
 
 // COCO opens the images of a split of COCO 2017, which show several objects each: train2017 or val2017 below dir/coco or dir/coco/images.
@@ -151,33 +111,24 @@ func cocoImages(folder string, split Split) (part, images string, err error) {
 
 // openPanopticInstances makes objects of the segments of things in a panoptic file, whose masks lie in the folder of its name. Annotations are numbered from
 // 1. A segment that has no pixels is skipped.
-func openPanopticInstances(path string) (*Instances, error) {
-	file, err := jsonstream.Open(path)
-	if err != nil {
-		return nil, err
-	}
+func openPanopticInstances(path string) (_ *Instances, err error) {
+	defer try.Handle(&err)
+	file := try.E1(jsonstream.Open(path))
 	defer file.Close()
-	in, masks, stuff, err := readPanoptic(file, path, true)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(in.Images) == 0:
-		return nil, fmt.Errorf("%s: has no images", path)
-	case len(in.Categories) == 0:
-		return nil, fmt.Errorf("%s: has no categories of things", path)
-	}
-	found := make([][]Annotation, len(masks))
-	err = EachImage(context.Background(), len(masks), 0, func(i int) (err error) {
+	p := newInstanceParser(file, path)
+	p.stuff = map[int64]bool{}
+	var masks []panopticMask
+	add := p.masks(func(m panopticMask) { masks = append(masks, m) })
+	try.E(p.read(map[string]func(i int) error{"images": p.image, "categories": p.category, "annotations": add}))
+	in, found := p.in, make([][]Annotation, len(masks))
+	try.E(EachImage(context.Background(), len(masks), 0, func(i int) (err error) {
 		found[i], err = in.objects(strings.TrimSuffix(path, ".json"), masks[i])
 		return err
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	for i, m := range masks {
 		for _, a := range found[i] {
 			which := fmt.Sprintf("image %d, segment %d", m.Image, a.ID)
-			if a.ID = int64(len(in.Annotations) + 1); stuff[a.Category] {
+			if a.ID = int64(len(in.Annotations) + 1); p.stuff[a.Category] {
 				continue
 			}
 			switch {

@@ -13,6 +13,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/samber/lo"
 )
 
 // maxDecodedPixels bounds the size that an image's header may claim: 268 million pixels, above the 200 million of phones. One of that size takes 2 GB.
@@ -43,10 +45,8 @@ func decodeWhole(file []byte, pixels []uint8, size int) (Size, error) {
 	if err != nil {
 		return Size{}, err
 	}
-	o, from := orientationOf(file), Size{full.Y, full.X}
-	if o.transposes() {
-		from = Size{full.X, full.Y}
-	}
+	o := orientationOf(file)
+	from := lo.Ternary(o.transposes(), Size{full.X, full.Y}, Size{full.Y, full.X})
 	to := fitted(from, size)
 	whole := upright(opaque(picture, picture.Bounds()), o)
 	factor := 1

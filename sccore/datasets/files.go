@@ -57,31 +57,19 @@ var (
 
 // readFile reads a regular file of at most maxFileBytes. Opening a pipe would wait for its writer.
 func readFile(tree fs.FS, name string) ([]byte, error) {
-	if info, err := fs.Stat(tree, name); err == nil && !info.Mode().IsRegular() {
-		return nil, errNotRegular
-	}
-	file, err := tree.Open(name)
-	if err != nil {
-		return nil, reason(err)
-	}
-	defer file.Close()
-	// The size spares copies. It is a hint, as pipes have none.
-	var content bytes.Buffer
-	if info, err := file.Stat(); err == nil && info.Size() > maxFileBytes {
-		return nil, errTooLarge
-	} else if err == nil {
-		content.Grow(int(info.Size()) + bytes.MinRead)
-	}
-	_, err = content.ReadFrom(io.LimitReader(file, maxFileBytes+1))
+	info, err := fs.Stat(tree, name)
 	switch {
 	case err != nil:
-		return nil, reason(err)
-	case content.Len() == 0:
-		return nil, errEmpty
-	case content.Len() > maxFileBytes:
+		return nil, Reason(err)
+	case !info.Mode().IsRegular():
+		return nil, errNotRegular
+	case info.Size() > maxFileBytes:
 		return nil, errTooLarge
+	case info.Size() == 0:
+		return nil, errEmpty
 	}
-	return content.Bytes(), nil
+	content, err := fs.ReadFile(tree, name)
+	return content, Reason(err)
 }
 
 // fileDigest identifies files by their names and sizes.
@@ -97,7 +85,7 @@ func (d fileDigest) add(name string, size int64) {
 func (d fileDigest) addFile(folder, path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("%s: %v", path, reason(err))
+		return fmt.Errorf("%s: %v", path, Reason(err))
 	}
 	name, err := filepath.Rel(folder, path)
 	d.add(name, info.Size())
@@ -114,7 +102,7 @@ type Size struct{ Height, Width int }
 // checkFolder checks that a folder is there. The error begins with what it is.
 func checkFolder(what, dir string) error {
 	if info, err := os.Stat(dir); err != nil {
-		return fmt.Errorf("%s %s: %w", what, dir, reason(err))
+		return fmt.Errorf("%s %s: %w", what, dir, Reason(err))
 	} else if !info.IsDir() {
 		return fmt.Errorf("%s %s: is a file", what, dir)
 	}
@@ -188,8 +176,8 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// reason strips the path from an error; the caller names the path.
-func reason(err error) error {
+// Reason strips the path from an error; the caller names the path.
+func Reason(err error) error {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Err
 	}
@@ -229,7 +217,7 @@ func FindImages(inputs ...string) (paths []string, skipped []Skipped, err error)
 				paths, skipped = append(paths, found...), append(skipped, others...)
 			}
 		case err != nil && !isImageName(input):
-			return nil, nil, fmt.Errorf("%s: %w", input, reason(err))
+			return nil, nil, fmt.Errorf("%s: %w", input, Reason(err))
 		case err == nil && info.IsDir():
 			folder := try.E1(OpenImageFolder(input))
 			for _, file := range folder.files {
@@ -258,10 +246,10 @@ func OpenImages(inputs ...string) (_ *ImageFolder, err error) {
 	for _, file := range paths {
 		absolute, err := filepath.Abs(file)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, reason(err))
+			return nil, fmt.Errorf("%s: %w", file, Reason(err))
 		}
 		if info, err := os.Stat(absolute); err != nil {
-			skipped = append(skipped, Skipped{file, reason(err).Error()})
+			skipped = append(skipped, Skipped{file, Reason(err).Error()})
 		} else {
 			sizes[absolute] = info.Size()
 		}
@@ -321,7 +309,7 @@ func listedPaths(input string) (paths []string, err error) {
 		paths, err = readPaths(file)
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w", name, reason(err))
+		err = fmt.Errorf("%s: %w", name, Reason(err))
 	}
 	return paths, err
 }

@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -46,7 +47,7 @@ func OpenImageFolder(dir string) (*ImageFolder, error) {
 	}
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, fmt.Errorf("image folder %s: %w", dir, reason(err))
+		return nil, fmt.Errorf("image folder %s: %w", dir, Reason(err))
 	}
 	p, err := listImages(os.DirFS(dir))
 	if err == nil && p.Len() == 0 {
@@ -70,11 +71,11 @@ func listImages(tree fs.FS) (*ImageFolder, error) {
 func (p *ImageFolder) add(folder string, above ...fs.FileInfo) error {
 	itself, err := fs.Stat(p.tree, folder)
 	if err != nil {
-		return fmt.Errorf("%s: %w", folder, reason(err))
+		return fmt.Errorf("%s: %w", folder, Reason(err))
 	}
 	entries, err := fs.ReadDir(p.tree, folder)
 	if err != nil {
-		return fmt.Errorf("%s: %w", folder, reason(err))
+		return fmt.Errorf("%s: %w", folder, Reason(err))
 	}
 	above = append(above[:len(above):len(above)], itself)
 	for _, entry := range entries {
@@ -88,7 +89,7 @@ func (p *ImageFolder) add(folder string, above ...fs.FileInfo) error {
 		case !utf8.ValidString(name):
 			skip("its name is not UTF-8")
 		case err != nil:
-			skip(reason(err).Error())
+			skip(Reason(err).Error())
 		case info.IsDir() && slices.ContainsFunc(above, func(other fs.FileInfo) bool { return os.SameFile(info, other) }):
 			skip("links back to a folder above it")
 		case info.IsDir() && len(above) > maxFolderDepth:
@@ -326,12 +327,9 @@ func (p *ImageFolder) readCached(i int, pixels []uint8, size int) (Size, error) 
 
 // keep writes a file in place. A reader that meets half of it sees a wrong checksum.
 func (c *Cache) keep(file string, content []byte) {
-	err := os.MkdirAll(filepath.Dir(file), 0o777)
-	if err == nil {
-		err = os.WriteFile(file, content, 0o666)
-	}
+	err := cmp.Or(os.MkdirAll(filepath.Dir(file), 0o777), os.WriteFile(file, content, 0o666))
 	if err != nil && c.full.CompareAndSwap(false, true) && c.warn != nil {
-		c.warn(fmt.Sprintf("cache %s: nothing more is kept: %v", c.dir, reason(err)))
+		c.warn(fmt.Sprintf("cache %s: nothing more is kept: %v", c.dir, Reason(err)))
 	}
 }
 

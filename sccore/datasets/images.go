@@ -211,13 +211,11 @@ func (im *Images) SmallestClass() int {
 // the archives train.zip and test.zip. ext is what follows the split's name: "" or ".zip".
 func FindClassFolders(dir string) (ext string, ok bool) {
 	for _, ext := range []string{"", ".zip"} {
-		found := 0
-		for _, split := range []Split{Train, Test} {
-			if info, err := os.Stat(filepath.Join(dir, string(split)+ext)); err == nil && info.IsDir() == (ext == "") {
-				found++
-			}
+		there := func(split Split) bool {
+			info, err := os.Stat(filepath.Join(dir, string(split)+ext))
+			return err == nil && info.IsDir() == (ext == "")
 		}
-		if found == 2 {
+		if there(Train) && there(Test) {
 			return ext, true
 		}
 	}
@@ -236,7 +234,7 @@ func ReadFolder(path string, size int) (im *Images, err error) {
 		kind, read = "zip", readZip
 	}
 	if im, err = read(path, size); err != nil {
-		return nil, fmt.Errorf("%s %s: %w", kind, path, reason(err))
+		return nil, fmt.Errorf("%s %s: %w", kind, path, Reason(err))
 	}
 	im.Name = filepath.Base(path)
 	im.Identify(strings.TrimPrefix(kind, "image ") + " " + im.Name)
@@ -259,10 +257,7 @@ func readClasses(tree fs.FS, archive string, size int, workers int) (_ *Images, 
 		return nil, fmt.Errorf("image size %d, want at least 1 pixel", size)
 	}
 	found := try.E1(listImages(tree))
-	root := ""
-	if archive != "" {
-		root = found.root(archive)
-	}
+	root := lo.Ternary(archive != "", found.root(archive), "")
 	classes := try.E1(found.classes(root))
 	im := &Images{Height: size, Width: size, Classes: classes, Skipped: found.Skipped}
 	im.Pixels = make([]uint8, len(found.files)*im.imageBytes())

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/jsonstream"
 	"github.com/semcon/semcon/sccore/rle"
 )
@@ -77,38 +78,12 @@ func OpenInstances(path string) (*Instances, error) {
 // category or box; if its image or category is not in the file or its id is there twice; and if its box has a negative side. A mask that is missing or
 // wrong does not matter before [Instances.RequireMasks]. Everything else that is wrong is an error that names the file.
 func ReadInstances(r io.Reader, name string) (*Instances, error) {
-	in := newInstances(name)
-	p := instanceParser{in: in, json: jsonstream.New(r)}
-	annotated := false
-	err := p.json.Object(func(key string) error {
-		switch key {
-		case "images":
-			return p.json.Array(p.image)
-		case "categories":
-			return p.json.Array(p.category)
-		case "annotations":
-			annotated = true
-			return p.json.Array(p.annotation)
-		}
-		return p.json.Skip()
-	})
-	if err == nil {
-		err = p.json.End()
+	p := newInstanceParser(r, name)
+	if err := p.read(map[string]func(i int) error{"images": p.image, "categories": p.category, "annotations": p.annotation}); err != nil {
+		return nil, err
 	}
-	switch {
-	case err != nil:
-	case len(in.Images) == 0:
-		err = errors.New("has no images")
-	case len(in.Categories) == 0:
-		err = errors.New("has no categories")
-	case !annotated:
-		err = errors.New("has no annotations")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	in.checkAnnotations()
-	return in, nil
+	p.in.checkAnnotations()
+	return p.in, nil
 }
 
 func newInstances(name string) *Instances {
@@ -116,8 +91,41 @@ func newInstances(name string) *Instances {
 }
 
 type instanceParser struct {
-	in   *Instances
-	json *jsonstream.Reader
+	in    *Instances
+	json  *jsonstream.Reader
+	stuff map[int64]bool // Categories of a panoptic file that are no things; nil for a file of instances.
+}
+
+func newInstanceParser(r io.Reader, name string) *instanceParser {
+	return &instanceParser{in: newInstances(name), json: jsonstream.New(r)}
+}
+
+// read reads lists, which must be there, by functions that read an entry. Other keys are passed over.
+func (p *instanceParser) read(lists map[string]func(i int) error) error {
+	annotated := false
+	err := p.json.Object(func(key string) error {
+		annotated = annotated || key == "annotations"
+		if lists[key] == nil {
+			return p.json.Skip()
+		}
+		return p.json.Array(lists[key])
+	})
+	if err == nil {
+		err = p.json.End()
+	}
+	switch {
+	case err != nil:
+	case lists["images"] != nil && len(p.in.Images) == 0:
+		err = errors.New("has no images")
+	case lists["categories"] != nil && len(p.in.Categories) == 0:
+		err = errors.New("has no categories" + lo.Ternary(p.stuff != nil, " of things", ""))
+	case !annotated:
+		err = errors.New("has no annotations")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.in.Name, err)
+	}
+	return nil
 }
 
 func (p *instanceParser) image(i int) error {
@@ -150,8 +158,9 @@ func (p *instanceParser) image(i int) error {
 
 func (p *instanceParser) category(i int) error {
 	var category struct {
-		ID   *ID    `json:"id"`
-		Name string `json:"name"`
+		ID    *ID    `json:"id"`
+		Name  string `json:"name"`
+		Thing int    `json:"isthing"` // In panoptic files.
 	}
 	err := p.json.Decode(&category)
 	switch {
@@ -163,6 +172,10 @@ func (p *instanceParser) category(i int) error {
 	id := int64(*category.ID)
 	if p.in.categories[id] {
 		return fmt.Errorf("category %v is there twice", *category.ID)
+	}
+	if p.stuff != nil && category.Thing == 0 {
+		p.stuff[id] = true
+		return nil
 	}
 	p.in.categories[id] = true
 	p.in.Categories = append(p.in.Categories, ObjectCategory{id, category.Name})

@@ -70,19 +70,10 @@ func (s *layout) classOf(kind maskKind) classOf {
 	var classes [256]uint8
 	var known [256]bool
 	set := func(id uint32, class uint8) { classes[id-kind.Less], known[id-kind.Less] = class, true }
-	void, groups := s.Void, s.IDs
-	if kind.IDs != nil {
-		groups = kind.IDs
-	}
-	if kind.Void != nil {
-		void = kind.Void
-	}
-	for _, id := range void {
+	for _, id := range lo.CoalesceSliceOrEmpty(kind.Void, s.Void) {
 		set(id+kind.Less, Ignore)
 	}
-	if groups == nil {
-		groups = [][]uint32{lo.RangeFrom(s.First, len(s.Classes))}
-	}
+	groups := lo.CoalesceSliceOrEmpty(kind.IDs, s.IDs, [][]uint32{lo.RangeFrom(s.First, len(s.Classes))})
 	for i, group := range groups {
 		for k, id := range group {
 			if len(groups) == 1 {

@@ -90,11 +90,7 @@ func (l Loader) Batches(ctx context.Context, from int) iter.Seq2[*Batch, error] 
 			if err == nil {
 				err = panics.Catch(func() (err error) { batch, err = l.read(ctx, step, &orders); return err })
 			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if !yield(batch, nil) {
+			if !yield(batch, err) || err != nil {
 				return
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"golang.org/x/text/encoding/htmlindex"
 )
 
@@ -30,10 +31,7 @@ func VOCObjects(dir string) (name string, images []BoxedImage, err error) {
 	folder, err := locate("PASCAL VOC", dir, folders, "JPEGImages", "Annotations", trainval)
 	if err != nil {
 		if part, partErr := locate("PASCAL VOC", dir, folders, "JPEGImages"); partErr == nil {
-			lacks := "Annotations, the boxes of its objects"
-			if exists(filepath.Join(part, "Annotations")) {
-				lacks = trainval + ", the list of its images"
-			}
+			lacks := lo.Ternary(exists(filepath.Join(part, "Annotations")), trainval+", the list of its images", "Annotations, the boxes of its objects")
 			err = missingf("%s: has the images of PASCAL VOC and lacks %s", part, lacks)
 		}
 		return "", nil, err

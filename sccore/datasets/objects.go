@@ -34,11 +34,8 @@ type ObjectImages struct {
 
 // NewObjectImages makes a dataset from its annotations and a function that reads the image truth.Images[i], without a mask.
 func NewObjectImages(name, identity string, truth *Instances, read func(i int) (*SegmentedImage, error)) *ObjectImages {
-	o := &ObjectImages{Name: name, Identity: identity, Truth: truth, read: read, of: map[int64][]Annotation{}}
-	for _, a := range truth.Annotations {
-		o.of[a.Image] = append(o.of[a.Image], a)
-	}
-	return o
+	of := lo.GroupBy(truth.Annotations, func(a Annotation) int64 { return a.Image })
+	return &ObjectImages{Name: name, Identity: identity, Truth: truth, read: read, of: of}
 }
 
 // Len returns the number of images.
@@ -84,28 +81,17 @@ func (o *ObjectImages) Pick(places []int) *ObjectImages {
 
 // Annotated returns the images that show at least one object that is no crowd, as detectors are trained on.
 func (o *ObjectImages) Annotated() *ObjectImages {
-	var places []int
-	for i := range o.Len() {
-		for _, a := range o.Annotations(i) {
-			if !a.Crowd {
-				places = append(places, i)
-				break
-			}
-		}
-	}
-	return o.Pick(places)
+	return o.Pick(lo.Filter(lo.Range(o.Len()), func(i, _ int) bool {
+		return lo.SomeBy(o.Annotations(i), func(a Annotation) bool { return !a.Crowd })
+	}))
 }
 
 // NewInstances makes annotations that are in no file. Those that cannot be used are skipped as by [ReadInstances].
 func NewInstances(name string, images []InstanceImage, categories []ObjectCategory, annotations []Annotation) *Instances {
 	in := newInstances(name)
 	in.Images, in.Categories, in.Annotations = images, categories, annotations
-	for _, image := range images {
-		in.images[image.ID] = Size{image.Height, image.Width}
-	}
-	for _, category := range categories {
-		in.categories[category.ID] = true
-	}
+	in.images = lo.SliceToMap(images, func(image InstanceImage) (int64, Size) { return image.ID, Size{image.Height, image.Width} })
+	in.categories = lo.SliceToMap(categories, func(category ObjectCategory) (int64, bool) { return category.ID, true })
 	in.checkAnnotations()
 	return in
 }
@@ -167,7 +153,7 @@ func openCOCOObjects(annotations, images string, panoptic bool) (_ *ObjectImages
 	file := try.E1(os.Open(annotations))
 	defer file.Close()
 	if _, err := io.Copy(digest, file); err != nil {
-		return nil, fmt.Errorf("%s: %w", annotations, reason(err))
+		return nil, fmt.Errorf("%s: %w", annotations, Reason(err))
 	}
 	for _, image := range truth.Images {
 		if !isName(image.FileName) {

@@ -135,11 +135,7 @@ func (s *AnnotatedScenes) otherSize(size int) error {
 // Colours returns the colours of masks: by class as the dataset's authors have them, or else the ones that PASCAL VOC numbers its objects with. Entries without
 // a class are black, and entry [Ignore] is VOC's colour of borders. It has 256 entries, so that a mask drawn with it is a PNG in VOC's format.
 func (s *Segmentation) Colours() color.Palette {
-	colours := s.colours
-	if colours == nil {
-		colours = vocColours(len(s.Classes))
-	}
-	palette := Palette(colours)
+	palette := Palette(lo.CoalesceSliceOrEmpty(s.colours, vocColours(len(s.Classes))))
 	palette[Ignore] = color.RGBA{224, 224, 192, 255}
 	return palette
 }
@@ -175,10 +171,7 @@ func Spread(n, most int) []int {
 
 // Pick returns the images at the given places, in their order. Its identity says how many, and whether they are spread evenly.
 func (p *ImageFolder) Pick(places []int) *ImageFolder {
-	if len(places) == p.Len() {
-		return p
-	}
-	return p.at(places, identityOf(places, p.Len(), p.Identity))
+	return pick(p, places, p.Identity)
 }
 
 // at returns the images at some places, under an identity of their own.
@@ -188,10 +181,19 @@ func (p *ImageFolder) at(places []int, identity string) *ImageFolder {
 	return &some
 }
 
-// identityOf identifies the images at some places of a set of n.
-func identityOf(places []int, n int, identity string) string {
-	how := lo.Ternary(slices.Equal(places, Spread(n, len(places))), " spread evenly", "")
-	return fmt.Sprintf("%d%s of (%s)", len(places), how, identity)
+// set is a set of images of which some can be taken.
+type set[S any] interface {
+	Len() int
+	at(places []int, identity string) S
+}
+
+// pick takes the images at some places of a set with an identity.
+func pick[S set[S]](from S, places []int, identity string) S {
+	if len(places) == from.Len() {
+		return from
+	}
+	how := lo.Ternary(slices.Equal(places, Spread(from.Len(), len(places))), " spread evenly", "")
+	return from.at(places, fmt.Sprintf("%d%s of (%s)", len(places), how, identity))
 }
 
 // HoldOut splits a folder in two: n of its images, evenly spread over the sorted paths and so over class folders, and the rest. n is between 1 and
@@ -204,10 +206,7 @@ func (p *ImageFolder) HoldOut(n int) (rest, held *ImageFolder) {
 
 // Pick returns the images at the given places, in their order. Its identity says how many, and whether they are spread evenly.
 func (s *Segmentation) Pick(places []int) *Segmentation {
-	if len(places) == s.Len() {
-		return s
-	}
-	return s.at(places, identityOf(places, s.Len(), s.Identity))
+	return pick(s, places, s.Identity)
 }
 
 // at returns the images at some places, under an identity of their own.
@@ -233,22 +232,19 @@ func Share(n, share, parts int) (places []int) {
 
 // Share returns one of parts shares of the images; see the function [Share]. The identity says which one it is. It is the set itself if parts is 1.
 func (s *Segmentation) Share(share, parts int) *Segmentation {
-	if parts == 1 {
-		return s
-	}
-	return s.at(Share(s.count, share, parts), identityOfShare(s.Identity, share, parts))
+	return shareOfSet(s, share, parts, s.Identity)
 }
 
 // Share returns one of parts shares of the images; see the function [Share]. The identity says which one it is. It is the folder itself if parts is 1.
 func (p *ImageFolder) Share(share, parts int) *ImageFolder {
-	if parts == 1 {
-		return p
-	}
-	return p.at(Share(p.Len(), share, parts), identityOfShare(p.Identity, share, parts))
+	return shareOfSet(p, share, parts, p.Identity)
 }
 
-func identityOfShare(identity string, share, parts int) string {
-	return fmt.Sprintf("share %d of %d of (%s)", share+1, parts, identity)
+func shareOfSet[S set[S]](from S, share, parts int, identity string) S {
+	if parts == 1 {
+		return from
+	}
+	return from.at(Share(from.Len(), share, parts), fmt.Sprintf("share %d of %d of (%s)", share+1, parts, identity))
 }
 
 // Only returns the same images with only some of the classes, in the order given. Pixels of other classes are ignored. It is for sets in which some classes

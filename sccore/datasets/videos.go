@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 )
 
 // DAVIS lists the videos of a split of DAVIS-2017 (Pont-Tuset et al. 2017) or DAVIS-2016 (Perazzi et al. 2016) below dir/DAVIS or dir/davis,
@@ -65,11 +66,7 @@ func davisNames(root, list string) (set *Videos, names []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, name := range all {
-		if isFolder(filepath.Join(folder, name)) {
-			names = append(names, name)
-		}
-	}
+	names = lo.Filter(all, func(name string, _ int) bool { return isFolder(filepath.Join(folder, name)) })
 	if len(names) == 0 {
 		return nil, nil, fmt.Errorf("%s: contains no folders of videos", folder)
 	}

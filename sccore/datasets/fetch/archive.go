@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/dsnet/try"
+	"github.com/semcon/semcon/sccore/datasets"
 )
 
 // without returns the archive with what is not in a folder yet.
@@ -149,7 +150,7 @@ func (a Archive) unpackBelow(ctx context.Context, file string, root *os.Root, fo
 			return nil
 		}
 		if err := writeEntry(root, name, kind, size, content); err != nil {
-			return fmt.Errorf("%q: %w", entry, reason(err))
+			return fmt.Errorf("%q: %w", entry, datasets.Reason(err))
 		}
 		if packed {
 			if err := a.unpackBelow(ctx, filepath.Join(root.Name(), name), root, path.Dir(name), progress); err != nil {
@@ -193,12 +194,12 @@ func eachEntry(file string, do func(name string, kind fs.FileMode, size int64, c
 	defer try.Handle(&err)
 	in, err := os.Open(file)
 	if err != nil {
-		return reason(err)
+		return datasets.Reason(err)
 	}
 	defer in.Close()
 	info, err := in.Stat()
 	if err != nil {
-		return reason(err)
+		return datasets.Reason(err)
 	}
 	var unzipped io.Reader = in
 	switch {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/dsnet/try"
+	"github.com/semcon/semcon/sccore/datasets"
 )
 
 // stallLimit is how long a server may be silent before a download gives up. Tests shorten it.
@@ -191,7 +192,7 @@ func sum(path string, digest hash.Hash) (string, error) {
 	}
 	defer in.Close()
 	if _, err := io.Copy(digest, in); err != nil {
-		return "", fmt.Errorf("%s: %w", path, reason(err))
+		return "", fmt.Errorf("%s: %w", path, datasets.Reason(err))
 	}
 	return hex.EncodeToString(digest.Sum(nil)), nil
 }

@@ -77,10 +77,7 @@ func fetchAll(ctx context.Context, dir string, options Options, wanted ...Datase
 			if len(a.without(staged).Take) == 0 { // An interrupted call has unpacked it.
 				continue
 			}
-			checked := kinds[len(a.Digest)].name + " published"
-			if a.Digest == "" {
-				checked = "no digest is published: that of the first fetch is recorded"
-			}
+			checked := lo.Ternary(a.Digest != "", kinds[len(a.Digest)].name+" published", "no digest is published: that of the first fetch is recorded")
 			options.Say(fmt.Sprintf("  %s: %s, unpacked at most %s; %s", a.Address, Size(a.Size), Size(a.Unpacked), checked))
 			needed, largest = needed+a.Unpacked, max(largest, a.Size)
 		}
@@ -256,14 +253,6 @@ func complete(found []datasets.Status) error {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)
-}
-
-// reason strips the path from an error; the caller names the path.
-func reason(err error) error {
-	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
-		return pathError.Err
-	}
-	return err
 }
 
 // Dataset is a dataset as its authors publish it.

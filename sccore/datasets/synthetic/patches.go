@@ -3,6 +3,8 @@ package synthetic
 import (
 	"math"
 	"math/rand/v2"
+
+	"github.com/samber/lo"
 )
 
 // PatchPairs configures pairs of images of patches. A patch is the direction of its class plus noise. Pseudo labels of patch pairs imitate a teacher's
@@ -26,11 +28,8 @@ type Patches struct {
 
 // NewPatches draws the directions of the classes.
 func NewPatches(config PatchPairs, seed uint64) *Patches {
-	w := &Patches{config: config, Rand: rand.New(rand.NewPCG(seed, 25))}
-	for range config.Classes {
-		w.directions = append(w.directions, randomUnit(w.Rand, config.Dim))
-	}
-	return w
+	random := rand.New(rand.NewPCG(seed, 25))
+	return &Patches{config, random, lo.Times(config.Classes, func(int) []float64 { return randomUnit(random, config.Dim) })}
 }
 
 // ImagePairs are N pairs of images: features of the patches of the first and the second images, [N, Patches, Dim] each, pseudo labels

@@ -50,35 +50,39 @@ var dtypeNames = map[dtypes.DType]string{
 
 // Write writes named tensors, sorted by name, and metadata to path. The write is atomic, and the same input always gives the same bytes.
 func Write(path string, named map[string]*tensors.Tensor, metadata map[string]string) error {
-	contents := make(map[string]payload, len(named))
+	raw := make(map[string]RawTensor, len(named))
 	for name, tensor := range named {
-		dtype, ok := dtypeNames[tensor.DType()]
-		if !ok {
+		if dtypeNames[tensor.DType()] == "" {
 			return fmt.Errorf("writing %s: tensor %q has type %s, which safetensors cannot hold", path, name, tensor.DType())
 		}
-		contents[name] = payload{dtype, tensor.Shape().Dimensions, int64(tensor.ByteSize()), func(w io.Writer) error {
+		raw[name] = RawTensor{tensor.Shape().Dimensions, func(w io.Writer) error {
 			var writeErr error
 			err := tensor.ConstBytes(func(data []byte) { _, writeErr = w.Write(data) })
 			return errors.Join(err, writeErr)
-		}}
+		}, tensor.DType()}
 	}
-	return write(path, contents, metadata)
+	return WriteRaw(path, raw, metadata)
 }
 
-// payload is a tensor to be written. Its function is called twice and writes the same size bytes each time.
-type payload struct {
-	dtype string
-	shape []int
-	size  int64
-	write func(w io.Writer) error
+// RawTensor is a tensor of float32 values that is written without being held in memory.
+type RawTensor struct {
+	Shape []int
+	Write func(w io.Writer) error // Writes the values, little-endian and row-major, the same ones in each call.
+	dtype dtypes.DType            // Of tensors that [Write] is given; not set for float32.
+}
+
+// kind is the dtype and the number of bytes.
+func (t RawTensor) kind() (dtype dtypes.DType, bytes int64) {
+	dtype = cmp.Or(t.dtype, dtypes.Float32)
+	return dtype, int64(dtype.Size()) * int64(lo.Product(t.Shape))
 }
 
 // writeTo writes the tensor, and fails if it is not as large as its shape says.
-func (p payload) writeTo(w io.Writer) error {
+func (t RawTensor) writeTo(w io.Writer) error {
 	counted := counter{Writer: w}
-	err := p.write(&counted)
-	if err == nil && counted.bytes != p.size {
-		err = fmt.Errorf("%d bytes are no %s of shape %v", counted.bytes, p.dtype, p.shape)
+	err := t.Write(&counted)
+	if dtype, want := t.kind(); err == nil && counted.bytes != want {
+		err = fmt.Errorf("%d bytes are no %s of shape %v", counted.bytes, dtypeNames[dtype], t.Shape)
 	}
 	return err
 }
@@ -95,7 +99,8 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func write(path string, named map[string]payload, metadata map[string]string) error {
+// WriteRaw is [Write] for such tensors.
+func WriteRaw(path string, named map[string]RawTensor, metadata map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(metadata)) {
 		switch {
 		case key == digestKey:
@@ -110,9 +115,9 @@ func write(path string, named map[string]payload, metadata map[string]string) er
 	names := slices.Sorted(maps.Keys(named))
 	var offset int64
 	for _, name := range names {
-		c := named[name]
-		header[name] = Tensor{DType: c.dtype, Shape: append([]int{}, c.shape...), Offsets: []int64{offset, offset + c.size}}
-		offset += c.size
+		dtype, size := named[name].kind()
+		header[name] = Tensor{DType: dtypeNames[dtype], Shape: append([]int{}, named[name].Shape...), Offsets: []int64{offset, offset + size}}
+		offset += size
 	}
 	encoded, err := stdjson.Marshal(header) // Keys are sorted.
 	if err != nil {
@@ -359,21 +364,6 @@ func readHeader(header []byte) (entries map[string]Tensor, metadata map[string]s
 	return entries, metadata, nil
 }
 
-// RawTensor is a tensor of float32 values that is written without being held in memory.
-type RawTensor struct {
-	Shape []int
-	Write func(w io.Writer) error // Writes the values, little-endian and row-major, the same ones in each call.
-}
-
-// WriteRaw is [Write] for such tensors.
-func WriteRaw(path string, named map[string]RawTensor, metadata map[string]string) error {
-	return write(path, lo.MapValues(named, func(t RawTensor, _ string) payload { return t.payload() }), metadata)
-}
-
-func (t RawTensor) payload() payload {
-	return payload{"F32", t.Shape, 4 * int64(lo.Product(t.Shape)), t.Write}
-}
-
 // WriteNPY writes a tensor as a NumPy file. The write is atomic.
 func WriteNPY(path string, values RawTensor) error {
 	sizes := make([]string, len(values.Shape))
@@ -389,6 +379,6 @@ func WriteNPY(path string, values RawTensor) error {
 		if _, err := io.WriteString(w, header); err != nil {
 			return err
 		}
-		return values.payload().writeTo(w)
+		return values.writeTo(w)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/settings"
 )
@@ -308,11 +309,7 @@ func unmask(all map[string]source, attention string, mask source) error {
 	dim := len(values) / 3
 	undefined := slices.ContainsFunc(values, func(x float32) bool { return x != x })
 	for i, x := range values {
-		want := float32(1)
-		if i/dim == 1 {
-			want = 0
-		}
-		if x != want && !undefined {
+		if want := lo.Ternary[float32](i/dim == 1, 0, 1); x != want && !undefined {
 			return fmt.Errorf("entry %d is %v, want 0 for keys and 1 for queries and values", i, x)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"text/template"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -137,10 +138,7 @@ func timmRatio(v encoder.ViT) float64 {
 func mlpRatio(v encoder.ViT) (int, error) {
 	for ratio := 1; ratio <= 64; ratio++ {
 		width := ratio * v.Dim
-		if v.SwiGLU {
-			width = (width*2/3 + 7) / 8 * 8
-		}
-		if width == v.Hidden() {
+		if lo.Ternary(v.SwiGLU, (width*2/3+7)/8*8, width) == v.Hidden() {
 			return ratio, nil
 		}
 	}
@@ -194,19 +192,15 @@ type modelFacts struct {
 }
 
 // readFacts reads the config.json beside a file of weights. Without one, or if it is of something else, it returns no facts.
-func readFacts(weightsFile string) (modelFacts, error) {
+func readFacts(weightsFile string) (facts modelFacts, err error) {
 	path := filepath.Join(filepath.Dir(weightsFile), "config.json")
+	defer try.HandleF(&err, func() { err = fmt.Errorf("%s: %w", path, err) })
 	content, err := readSmall(path, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return modelFacts{}, nil
 	}
-	facts := modelFacts{}
-	if err == nil {
-		facts, err = parseFacts(content)
-	}
-	if err != nil {
-		return modelFacts{}, fmt.Errorf("%s: %w", path, err)
-	}
+	try.E(err)
+	facts = try.E1(parseFacts(content))
 	if facts.Architecture != "" || facts.ModelType != "" {
 		facts.file = path
 	}

@@ -1,16 +1,19 @@
 package weights
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/safetensors"
 )
@@ -19,27 +22,25 @@ import (
 // timm's names it writes any transformer; timm loads it strictly if [Naming.Fits] allows it, and an Object-Aware Filter keeps its own names. Under others it writes only what Fits
 // allows. The tensors of head, which may be empty, get the prefix "head.". The metadata also gets the architecture and the resizing of positions, unless they are one of
 // [encoder.ViTNames] and DINO's under timm's names. The write is atomic.
-func Export(path string, naming Naming, store *model.Store, scope string, v encoder.ViT, head map[string]*tensors.Tensor, metadata map[string]string) error {
+func Export(path string, naming Naming, store *model.Store, scope string, v encoder.ViT, head map[string]*tensors.Tensor, metadata map[string]string) (err error) {
 	if err := naming.Check(); err != nil {
 		return err
 	}
-	if err := naming.Fits(v); err != nil && naming != Timm {
-		return fmt.Errorf("writing %s: %w", path, err)
+	defer try.HandleF(&err, func() { err = fmt.Errorf("writing %s: %w", path, err) })
+	if naming != Timm {
+		try.E(naming.Fits(v))
 	}
 	all := floats{}
 	for _, w := range v.Weights() {
 		full := strings.TrimSuffix(scope, "/") + "/" + w.Path
 		variable := store.GetVariable(full)
 		if variable == nil {
-			return fmt.Errorf("writing %s: variable %s is missing", path, full)
+			fail("variable %s is missing", full)
 		}
 		if !slices.Equal(variable.Shape().Dimensions, w.Shape) {
-			return fmt.Errorf("writing %s: variable %s has shape %s, the transformer wants %v", path, full, variable.Shape(), w.Shape)
+			fail("variable %s has shape %s, the transformer wants %v", full, variable.Shape(), w.Shape)
 		}
-		values, err := valuesIn(variable)
-		if err != nil {
-			return fmt.Errorf("writing %s: %w", path, err)
-		}
+		values := try.E1(valuesIn(variable))
 		all.set(strings.ReplaceAll(w.Path, "/", "."), transposed(values, w.Shape, true), torchShape(w.Shape)...)
 	}
 	all.addParts(naming, v)
@@ -79,11 +80,7 @@ func (a floats) addParts(n Naming, v encoder.ViT) {
 	code, zeros, ones := n.code(v), make([]float32, v.Dim), slices.Repeat([]float32{1}, v.Dim)
 	officialV3 := n == Official && code == "3"
 	if _, ok := codes[n][code][maskToken]; ok { // Only pretraining reads it.
-		shape := []int{1, v.Dim}
-		if code == "dinov3_vit" {
-			shape = []int{1, 1, v.Dim}
-		}
-		a.set(maskToken, zeros, shape...)
+		a.set(maskToken, zeros, lo.Ternary(code == "dinov3_vit", []int{1, 1, v.Dim}, []int{1, v.Dim})...)
 	}
 	if v.Registers > 0 && v.GridSize > 0 && n != Timm { // [CLS] has a position, of 0.
 		a.set("pos_embed", slices.Concat(zeros, a.values("pos_embed")), 1, 1+v.GridSize*v.GridSize, v.Dim)
@@ -159,26 +156,17 @@ func (a floats) under(n Naming, v encoder.ViT) floats {
 
 // ExportModel writes a whole network, the float32 variables of a store that are not below the scopes without, to a .safetensors file with PyTorch's
 // layouts: the variable /decode_head/conv_seg/weight becomes the tensor decode_head.conv_seg.weight. The write is atomic.
-func ExportModel(path string, store *model.Store, without []string, metadata map[string]string) error {
+func ExportModel(path string, store *model.Store, without []string, metadata map[string]string) (err error) {
+	defer try.HandleF(&err, func() { err = fmt.Errorf("writing %s: %w", path, err) })
 	named := floats{}
-variables:
 	for variable := range store.IterVariables() {
-		if variable.DType() != dtypes.Float32 {
+		isBelow := func(scope string) bool { return strings.HasPrefix(variable.Path(), scope+model.ScopeSeparator) }
+		if variable.DType() != dtypes.Float32 || slices.ContainsFunc(without, isBelow) {
 			continue
 		}
-		for _, scope := range without {
-			if strings.HasPrefix(variable.Path(), scope+model.ScopeSeparator) {
-				continue variables
-			}
-		}
-		values, err := valuesIn(variable)
-		if err == nil {
-			if err = safetensors.CheckFinite(values); err != nil {
-				err = fmt.Errorf("variable %s: %w", variable.Path(), err)
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("writing %s: %w", path, err)
+		values := try.E1(valuesIn(variable))
+		if err := safetensors.CheckFinite(values); err != nil {
+			fail("variable %s: %w", variable.Path(), err)
 		}
 		shape := variable.Shape().Dimensions
 		named.set(torchName(variable), transposed(values, shape, true), torchShape(shape)...)
@@ -206,10 +194,7 @@ func ImportModel(named map[string]*tensors.Tensor, store *model.Store) error {
 		}
 		used[name] = true
 		flat, err := tensors.CopyFlatData[float32](tensor)
-		if err == nil {
-			err = safetensors.CheckFinite(flat)
-		}
-		if err != nil {
+		if err = cmp.Or(err, safetensors.CheckFinite(flat)); err != nil {
 			return fmt.Errorf("tensor %s: %w", name, err)
 		}
 		values[variable] = tensors.FromFlatDataAndDimensions(transposed(flat, shape, false), shape...)
@@ -266,20 +251,12 @@ func withoutOnes(shape []int) []int {
 // FitsIn returns an error unless the tensors of a file have as many values as a transformer needs that its metadata describes. Such a number may be any, and
 // nothing of that size should be made.
 func FitsIn(named map[string]*tensors.Tensor, v encoder.ViT) error {
-	held := 0.
-	for _, tensor := range named {
-		held += float64(tensor.Size())
-	}
-	wanted := float64(v.Depth)
+	held := lo.SumBy(lo.Values(named), func(tensor *tensors.Tensor) float64 { return float64(tensor.Size()) })
+	wanted := float64(v.Depth) // At least one value a block; a list of the weights of any number of blocks would be too long.
 	if wanted <= held {
-		for _, w := range v.Weights() {
-			size := 1.
-			for _, dim := range w.Shape {
-				size *= float64(dim)
-			}
-			wanted += size
-		}
-		wanted -= float64(v.Depth)
+		wanted = lo.SumBy(v.Weights(), func(w encoder.Weight) float64 {
+			return lo.ProductBy(w.Shape, func(dim int) float64 { return float64(dim) })
+		})
 	}
 	if wanted > held {
 		return fmt.Errorf("describes a transformer of %d blocks of width %d, for which it holds too few values", v.Depth, v.Dim)
@@ -288,16 +265,9 @@ func FitsIn(named map[string]*tensors.Tensor, v encoder.ViT) error {
 }
 
 // valuesIn returns the values of a float32 variable. The error names it.
-func valuesIn(variable *model.Variable) ([]float32, error) {
-	value, err := variable.Value()
-	if err != nil {
-		return nil, fmt.Errorf("variable %s: %w", variable.Path(), err)
-	}
-	values, err := tensors.CopyFlatData[float32](value)
-	if err != nil {
-		return nil, fmt.Errorf("variable %s: %w", variable.Path(), err)
-	}
-	return values, nil
+func valuesIn(variable *model.Variable) (values []float32, err error) {
+	defer try.HandleF(&err, func() { err = fmt.Errorf("variable %s: %w", variable.Path(), err) })
+	return try.E1(tensors.CopyFlatData[float32](try.E1(variable.Value()))), nil
 }
 
 // torchName is the name of a variable in PyTorch's way.
@@ -362,11 +332,7 @@ func (im *Import) Release() {
 // String returns a report on the keys, with one line per kind.
 func (im *Import) String() string {
 	var text strings.Builder
-	keys := "all keys"
-	if im.Prefix != "" {
-		keys = "keys " + im.Prefix + "*"
-	}
-	fmt.Fprintf(&text, "%s from %s\n", im.ViT.Name, keys)
+	fmt.Fprintf(&text, "%s from %s\n", im.ViT.Name, lo.Ternary(im.Prefix == "", "all keys", "keys "+im.Prefix+"*"))
 	for _, kind := range []struct {
 		name string
 		keys []string

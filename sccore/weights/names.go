@@ -78,10 +78,7 @@ func readNames() (codes map[Naming]map[string]map[string]string, places map[Nami
 				names[ours] = strings.Join(theirs, " ")
 			}
 			for i, part := range theirs {
-				p := place{strings.Replace(ours, "swiglu.", "mlp.", 1), i + 1}
-				if len(theirs) == 1 {
-					p.piece = 0
-				}
+				p := place{strings.Replace(ours, "swiglu.", "mlp.", 1), lo.Ternary(len(theirs) == 1, 0, i+1)}
 				if p.piece >= places[naming][part].piece {
 					places[naming][part] = p
 				}

@@ -12,6 +12,7 @@ import (
 	"regexp"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/settings"
@@ -220,10 +221,7 @@ func preprocessingOf(c processor, shorter bool) (p datasets.Preprocessing, size 
 		}
 		size = c.CropSize.height
 	}
-	scale := 255 * c.Factor // The mean and the deviation here are of values in [0, 1].
-	if !c.Rescale {
-		scale = 255
-	}
+	scale := lo.Ternary(bool(c.Rescale), 255*c.Factor, 255) // The mean and the deviation here are of values in [0, 1].
 	if !(scale > 0 && scale <= 255) {
 		return p, 0, fmt.Errorf("rescale_factor %g is out of range", c.Factor)
 	}

@@ -37,10 +37,7 @@ func (s source) key() string { return strings.Join(s.keys, ", ") }
 // finite returns the values, or an error if one of them is not finite.
 func (s source) finite() ([]float32, error) {
 	values, err := s.floats()
-	if err != nil {
-		return nil, err
-	}
-	return values, safetensors.CheckFinite(values)
+	return values, cmp.Or(err, safetensors.CheckFinite(values))
 }
 
 // keysOf lists the keys of tensors in messages.
@@ -292,11 +289,9 @@ const (
 
 // readIndex returns the names of the files of an index, in order, and the file of each tensor.
 func readIndex(path string) (names []string, fileOf map[string]string, err error) {
-	content, err := readSmall(path, maxIndex)
-	if err == nil {
-		fileOf, err = parseIndex(content)
-	}
-	if names = slices.Compact(slices.Sorted(maps.Values(fileOf))); err == nil && len(names) > maxFiles {
+	defer try.Handle(&err)
+	fileOf = try.E1(parseIndex(try.E1(readSmall(path, maxIndex))))
+	if names = slices.Compact(slices.Sorted(maps.Values(fileOf))); len(names) > maxFiles {
 		err = fmt.Errorf("index of %d files, want at most %d", len(names), maxFiles)
 	}
 	return names, fileOf, err
@@ -334,10 +329,7 @@ func Files(path string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	for _, name := range names {
-		all = append(all, filepath.Join(filepath.Dir(path), name))
-	}
-	return all, nil
+	return append(all, lo.Map(names, func(name string, _ int) string { return filepath.Join(filepath.Dir(path), name) })...), nil
 }
 
 // SHA256 identifies the content of a file of weights and, if it is an index, of the files that it names.

@@ -249,16 +249,13 @@ func stored(archive *zip.Reader, size int64) (map[string]*zip.File, error) {
 }
 
 // content reads an uncompressed entry of an archive and verifies its checksum.
-func content(f *zip.File) ([]byte, error) {
-	opened, err := f.Open()
-	if err == nil {
-		defer opened.Close()
-		read := bytes.NewBuffer(make([]byte, 0, f.UncompressedSize64+bytes.MinRead))
-		if _, err = read.ReadFrom(opened); err == nil {
-			return read.Bytes(), nil
-		}
-	}
-	return nil, fmt.Errorf("entry %.80q: %w", f.Name, err)
+func content(f *zip.File) (_ []byte, err error) {
+	defer try.HandleF(&err, func() { err = fmt.Errorf("entry %.80q: %w", f.Name, err) })
+	opened := try.E1(f.Open())
+	defer opened.Close()
+	read := bytes.NewBuffer(make([]byte, 0, f.UncompressedSize64+bytes.MinRead))
+	try.E1(read.ReadFrom(opened))
+	return read.Bytes(), nil
 }
 
 // openLegacy reads the older format: pickles of a magic number, a version, the machine, the objects and the keys of the arrays, and then the
@@ -270,11 +267,7 @@ func openLegacy(r io.ReaderAt, size int64) (_ any, err error) {
 	none := func(any) (any, error) { return nil, errors.New("pickle is damaged: an array comes too early") }
 	var objects [5]any
 	for i := range objects {
-		storage := none
-		if i == 3 {
-			storage = all.named
-		}
-		objects[i] = try.E1(unpickle(stream, storage))
+		objects[i] = try.E1(unpickle(stream, lo.Ternary(i == 3, all.named, none)))
 	}
 	names, ok := objects[4].(*object)
 	if !ok || names.class != listName {

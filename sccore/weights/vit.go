@@ -16,6 +16,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/settings"
 )
@@ -228,10 +229,7 @@ func (im *Import) convert(w encoder.Weight, source source) (err error) {
 	shape, theirs := source.shape, torchShape(w.Shape)
 	size := try.E1(entries(shape))
 	linear := w.Path == "patch_embed/proj/weight" && len(shape) == 2 && shape[0] == theirs[0] && size == w.Size()
-	grid, special := 0, 1
-	if im.ViT.Registers > 0 {
-		special = 0
-	}
+	grid, special := 0, lo.Ternary(im.ViT.Registers > 0, 0, 1)
 	if w.Path == "pos_embed" && len(shape) == 3 && shape[0] == 1 && shape[2] == im.ViT.Dim && isSquare(shape[1]-special) && shape[1] <= 1<<16 {
 		grid = root(shape[1] - special)
 	}

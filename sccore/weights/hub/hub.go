@@ -112,9 +112,6 @@ func inFolder(folder string) (string, error) {
 // home is the folder of the Hub's cache and of the user's token, as huggingface_hub chooses it.
 func home() string { return cmp.Or(os.Getenv("HF_HOME"), filepath.Dir(hub.DefaultCacheDir())) }
 
-// cacheFolder is the folder of repositories.
-func cacheFolder() string { return cmp.Or(os.Getenv("HF_HUB_CACHE"), filepath.Join(home(), "hub")) }
-
 // token returns the token of the user's account, from HF_TOKEN or from the file that "huggingface-cli login" writes.
 func token() string {
 	if token := os.Getenv("HF_TOKEN"); token != "" {
@@ -158,7 +155,7 @@ func fromHub(ctx context.Context, id, revision, file string, watch Watch) (_ str
 	if !filepath.IsLocal(filepath.FromSlash(revision)) || file != "" && !filepath.IsLocal(filepath.FromSlash(file)) {
 		return "", fmt.Errorf("revision %q or file %q leads out of the repository", revision, file)
 	}
-	folder := filepath.Join(cacheFolder(), "models--"+strings.ReplaceAll(id, "/", "--"))
+	folder := filepath.Join(cmp.Or(os.Getenv("HF_HUB_CACHE"), filepath.Join(home(), "hub")), "models--"+strings.ReplaceAll(id, "/", "--"))
 	if offline() || watch.Cached {
 		path, err := cached(folder, revision, file)
 		if err != nil && offline() {
@@ -192,10 +189,7 @@ func fromHub(ctx context.Context, id, revision, file string, watch Watch) (_ str
 		return "", fmt.Errorf("the repository has none of %s; hf://%s/FILE names another", strings.Join(weightFiles, ", "), id)
 	}
 	try.E(os.MkdirAll(folder, 0o755))
-	unlock, _, err := filelock.Wait(ctx, filepath.Join(folder, ".semcon.lock"), nil) // Two processes would write to one part.
-	if err != nil {
-		return "", err
-	}
+	unlock, _ := try.E2(filelock.Wait(ctx, filepath.Join(folder, ".semcon.lock"), nil)) // Two processes would write to one part.
 	defer unlock()
 	came := false
 	get := func(name string) (string, error) {
@@ -208,29 +202,24 @@ func fromHub(ctx context.Context, id, revision, file string, watch Watch) (_ str
 	}
 	for _, name := range besides {
 		if name = path.Join(path.Dir(file), name); files[name] != nil {
-			if _, err := get(name); err != nil {
-				return "", err
-			}
+			try.E1(get(name))
 		}
 	}
 	located := try.E1(get(file))
-	shards, err := weights.Files(located)
-	for _, shard := range shards[min(1, len(shards)):] {
-		if _, err := get(path.Join(path.Dir(file), filepath.Base(shard))); err != nil {
-			return "", err
-		}
+	for _, shard := range try.E1(weights.Files(located))[1:] {
+		try.E1(get(path.Join(path.Dir(file), filepath.Base(shard))))
 	}
-	if err == nil {
-		err = writeRef(folder, revision, info.CommitHash)
+	if revision != info.CommitHash { // For use without the network.
+		try.E(atomicfile.WriteBytes(filepath.Join(folder, "refs", filepath.FromSlash(revision)), []byte(info.CommitHash)))
 	}
-	if err == nil && came && watch.Say != nil {
+	if came && watch.Say != nil {
 		licence := "not stated"
 		if info.CardData != nil && info.CardData.License != "" {
 			licence = info.CardData.License
 		}
 		watch.Say(fmt.Sprintf("%s: the licence is %s", id, licence))
 	}
-	return located, err
+	return located, nil
 }
 
 // infoLimit is the time that the Hub may take to list a repository's files. Tests shorten it.
@@ -305,18 +294,6 @@ func getFile(ctx context.Context, id, folder, commit string, info *hub.FileInfo,
 	target := try.E1(filepath.Rel(filepath.Dir(link), file.Path))
 	os.Remove(link) // A link to what is gone.
 	return link, downloaded, os.Symlink(target, link)
-}
-
-// writeRef writes which commit a revision is, for use without the network.
-func writeRef(folder, revision, commit string) error {
-	if revision == commit {
-		return nil
-	}
-	file := filepath.Join(folder, "refs", filepath.FromSlash(revision))
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
-	return atomicfile.WriteBytes(file, []byte(commit))
 }
 
 // Settings locates the weights that settings of an experiment name, such as "init=facebook/dino-vits16" and "weights.NAME=FILE", and returns the settings with their

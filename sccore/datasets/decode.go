@@ -129,13 +129,21 @@ var adobe = []byte("\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00\x00")
 // iend is the chunk that ends a PNG.
 var iend = []byte("\x00\x00\x00\x00IEND\xae\x42\x60\x82")
 
-// rgb returns the RGB pixels of a picture whose rectangle begins at 0, row-major.
-func rgb(picture *image.RGBA) []uint8 {
+// RGB returns the RGB pixels of a picture whose rectangle begins at 0, row-major.
+func RGB(picture *image.RGBA) []uint8 {
 	pixels := make([]uint8, 0, len(picture.Pix)/4*3)
 	for at := 0; at < len(picture.Pix); at += 4 {
 		pixels = append(pixels, picture.Pix[at:at+3]...)
 	}
 	return pixels
+}
+
+// Mirror reverses a row of RGB pixels.
+func Mirror(row []uint8) {
+	slices.Reverse(row) // Now the colours are reversed too.
+	for i := 0; i < len(row); i += 3 {
+		row[i], row[i+2] = row[i+2], row[i]
+	}
 }
 
 // centreSquare returns the largest central square. It commutes with the eight orientations up to half a pixel.
@@ -190,7 +198,7 @@ func readPixels(path string, turn func(file []byte) orientation) (*SegmentedImag
 			return nil, err
 		}
 		turned := upright(opaque(picture, picture.Bounds()), turn(file))
-		return &SegmentedImage{Name: path, Height: turned.Rect.Dy(), Width: turned.Rect.Dx(), Pixels: rgb(turned)}, nil
+		return &SegmentedImage{Name: path, Height: turned.Rect.Dy(), Width: turned.Rect.Dx(), Pixels: RGB(turned)}, nil
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -226,10 +227,7 @@ func (m MainTable) Protocol() string {
 		}
 		return text
 	}
-	images := fmt.Sprintf("%d-pixel images", m.Size)
-	if m.Patch.Steps == 0 {
-		images = "images, " + m.Preprocessing.Describe(m.Size)
-	}
+	images := lo.Ternary(m.Patch.Steps > 0, fmt.Sprintf("%d-pixel images", m.Size), "images, "+m.Preprocessing.Describe(m.Size))
 	text := fmt.Sprintf("[CLS] features of %s; %s, cosine; %s", images, m.KNN.Protocol(""), m.Class.Protocol())
 	if m.Authors.Epochs > 0 {
 		text += "; " + m.Authors.Protocol()

@@ -253,11 +253,7 @@ func (o Outputs) mapSize(rows, columns int) (int, int) {
 // graph makes the encoder with these outputs: [CLS] and, if asked for, maps, block by block.
 func (f *FeatureExtractor) graph(o Outputs) func(root *model.Scope, images *Node) (out []*Node) {
 	return func(root *model.Scope, images *Node) (out []*Node) {
-		blocks := o.Blocks
-		if len(blocks) == 0 {
-			blocks = []int{f.ViT.Depth}
-		}
-		for _, block := range blocks {
+		for _, block := range lo.CoalesceSliceOrEmpty(o.Blocks, []int{f.ViT.Depth}) {
 			// A transformer of fewer blocks. Backends compute once what several of them share.
 			v := f.ViT
 			v.Depth = block

@@ -168,8 +168,12 @@ func (c RandomResizedCrop) Cut(a *datasets.SegmentedImage, grid int, rng *rand.R
 		}
 	}
 	if mirrored {
-		mirror(pixels, c.Size, 3)
-		mirror(labels, grid, 1)
+		for row := range slices.Chunk(pixels, 3*c.Size) {
+			datasets.Mirror(row)
+		}
+		for row := range grid {
+			slices.Reverse(labels[row*grid : (row+1)*grid])
+		}
 	}
 	return pixels, labels
 }
@@ -201,23 +205,7 @@ func part(a *datasets.SegmentedImage, box image.Rectangle, height, width int) []
 	} else {
 		draw.BiLinear.Scale(small, small.Rect, picture, box, draw.Src, nil)
 	}
-	pixels := make([]uint8, 0, height*width*3)
-	for at := 0; at < len(small.Pix); at += 4 {
-		pixels = append(pixels, small.Pix[at:at+3]...)
-	}
-	return pixels
-}
-
-// mirror reverses each row of a square of size×size pixels.
-func mirror(values []uint8, side, channels int) {
-	for row := range side {
-		line := values[row*side*channels : (row+1)*side*channels]
-		for i, j := 0, side-1; i < j; i, j = i+1, j-1 {
-			for k := range channels {
-				line[i*channels+k], line[j*channels+k] = line[j*channels+k], line[i*channels+k]
-			}
-		}
-	}
+	return datasets.RGB(small)
 }
 
 // PatchSample draws patches of annotated images. Images are resized to squares, whole. A patch has the class of the pixel in its middle; patches that are

@@ -58,10 +58,7 @@ func (c InContext) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 	for i, size := range c.Memory {
 		memory := try.E1(c.Remember(ctx, e.frozen(d.Train, c.Size), size))
 		segmentation := try.E1(c.Evaluate(ctx, e.backend, memory, e.frozen(d.Test, c.Size)))
-		held, name := len(memory.Features)/memory.Dim, ""
-		if len(c.Memory) > 1 {
-			name = fmt.Sprintf("@%d", size)
-		}
+		held, name := len(memory.Features)/memory.Dim, lo.Ternary(len(c.Memory) > 1, fmt.Sprintf("@%d", size), "")
 		r.Numbers = append(r.Numbers, segmentationNumbers(name, segmentation)...)
 		all, r.Compared = append(all, rememberedSegmentation{held, segmentation}), &segmentation
 		if i == len(c.Memory)-1 {

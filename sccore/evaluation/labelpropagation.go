@@ -43,10 +43,7 @@ func DefaultLabelPropagation() LabelPropagation {
 
 // size is the size that frames are resized to, for patches of patch pixels a side.
 func (p LabelPropagation) size(of datasets.Size, patch int) datasets.Size {
-	multiple := 64
-	if multiple%patch != 0 {
-		multiple = patch
-	}
+	multiple := lo.Ternary(64%patch == 0, 64, patch)
 	longer := func(long, short int) int { return p.ShortSide * long / short / multiple * multiple }
 	if of.Height > of.Width {
 		return datasets.Size{Height: longer(of.Height, of.Width), Width: p.ShortSide}

@@ -15,6 +15,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -178,14 +179,11 @@ func (p AuthorsProbe) Protocol() string {
 }
 
 // outputs are what the layer sees of a transformer.
-func (p AuthorsProbe) outputs(v encoder.ViT) (o Outputs) {
+func (p AuthorsProbe) outputs(v encoder.ViT) Outputs {
 	if v.Dim > 384 {
 		return Outputs{Patches: true}
 	}
-	for block := max(1, v.Depth-3); block <= v.Depth; block++ {
-		o.Blocks = append(o.Blocks, block)
-	}
-	return o
+	return Outputs{Blocks: lo.RangeFrom(max(1, v.Depth-3), min(4, v.Depth))}
 }
 
 // joined are the outputs of an image as one feature.

@@ -50,10 +50,7 @@ func (p PatchRecall) Rules() error {
 
 // Protocol describes the evaluation in one line.
 func (p PatchRecall) Protocol() string {
-	least := ""
-	if p.Least > 0 {
-		least = fmt.Sprintf("without classes of fewer than %d; ", p.Least)
-	}
+	least := lo.Ternary(p.Least > 0, fmt.Sprintf("without classes of fewer than %d; ", p.Least), "")
 	return fmt.Sprintf("mean recall of classes over patches that one class covers by %g %% of the pixels, at most %d a class and as many of each in training; "+least+
 		"linear probe of %d steps of %d patches, and %s; images of %d² px",
 		100*p.Purity, p.PerClass, p.Probe.Steps, p.Probe.Batch, p.KNN.Protocol(""), p.Size)

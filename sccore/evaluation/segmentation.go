@@ -59,10 +59,8 @@ func (p SegmentationProbe) Rules() error {
 func (p SegmentationProbe) Protocol() string { return p.protocol("linear 1×1 head") }
 
 func (p SegmentationProbe) protocol(head string) string {
-	amount, rate := fmt.Sprintf("%d of each training image in", p.Epochs), fmt.Sprintf("%g", p.LearningRate)
-	if p.Steps > 0 {
-		amount = fmt.Sprintf("%d", p.Steps)
-	}
+	amount := lo.Ternary(p.Steps > 0, strconv.Itoa(p.Steps), fmt.Sprintf("%d of each training image in", p.Epochs))
+	rate := fmt.Sprintf("%g", p.LearningRate)
 	if p.FinalLearningRate > 0 {
 		rate += fmt.Sprintf(" to %g", p.FinalLearningRate)
 	}
@@ -199,11 +197,10 @@ func NewSegmentationTrainer(b compute.Backend, config SegmentationConfig) (_ *Se
 	defer try.Handle(&err)
 	t := &SegmentationTrainer{config: config}
 	t.Trainer = try.E1(train.New(b, t.task()))
-	t.logits, err = model.NewExec(b, t.Store(), func(scope *model.Scope, features *Node) (all []*Node) {
-		for i := range config.LearningRates {
-			all = append(all, TransposeAllAxes(config.Head.Logits(headScope(scope, i), features), 2, 0, 1, 3))
-		}
-		return all
+	t.logits, err = model.NewExec(b, t.Store(), func(scope *model.Scope, features *Node) []*Node {
+		return lo.Times(len(config.LearningRates), func(i int) *Node {
+			return TransposeAllAxes(config.Head.Logits(headScope(scope, i), features), 2, 0, 1, 3)
+		})
 	})
 	return t, err
 }
@@ -249,11 +246,8 @@ func (t *SegmentationTrainer) task() train.Task[[]float32] {
 // loss is the sum of the heads' losses. One of them must be finite: the other learning rates may be too high.
 func (t *SegmentationTrainer) loss(scope *model.Scope, inputs []*Node) (*Node, []train.Report[[]float32]) {
 	features, labels := inputs[0], TransposeAllAxes(inputs[1], 1, 2, 0)
-	var losses []*Node
-	for i := range t.config.LearningRates {
-		losses = append(losses, t.config.Head.Loss(t.config.Head.Logits(headScope(scope, i), features), labels))
-	}
-	all := Stack(losses, 0)
+	head := t.config.Head
+	all := Stack(lo.Times(len(t.config.LearningRates), func(i int) *Node { return head.Loss(head.Logits(headScope(scope, i), features), labels) }), 0)
 	return ReduceAllSum(all), []train.Report[[]float32]{{Node: all, Read: func(losses *[]float32, _ train.At, value *tensors.Tensor) string {
 		*losses = tensors.MustCopyFlatData[float32](value)
 		if slices.ContainsFunc(*losses, func(loss float32) bool { return loss-loss == 0 }) {
@@ -320,10 +314,7 @@ func (t *SegmentationTrainer) Evaluate(which []int, features iter.Seq2[Patches, 
 		defer mu.Unlock()
 		return confusions[head].Add(a.Mask, classes)
 	}))
-	for _, confusion := range confusions {
-		results = append(results, try.E1(annotated(confusion)))
-	}
-	return results, nil
+	return lo.Map(confusions, func(c *metrics.Confusion, _ int) metrics.Segmentation { return try.E1(annotated(c)) }), nil
 }
 
 // annotated is the segmentation that was counted. It is an error if no pixel is annotated.

@@ -141,7 +141,7 @@ func (g detectionGeometry) write(pixels []uint8, stride int, a *datasets.Segment
 	resize(pixels, stride, source, size, g.size, image.Rect(0, 0, g.size.Width, g.size.Height))
 	if g.flip {
 		for y := range g.size.Height {
-			mirror(pixels[3*y*stride:][:3*g.size.Width])
+			datasets.Mirror(pixels[3*y*stride:][:3*g.size.Width])
 		}
 	}
 }
@@ -250,11 +250,7 @@ func (o *canvasOrder) at(position int) (canvas datasets.Size, images []Place) {
 		for _, group := range o.groups {
 			order := random.Perm(len(group))
 			for first := 0; first < len(group); first += size {
-				var batch []Place
-				for i := range size {
-					batch = append(batch, Place{group[order[(first+i)%len(group)]], epoch})
-				}
-				o.batches = append(o.batches, batch)
+				o.batches = append(o.batches, lo.Times(size, func(i int) Place { return Place{group[order[(first+i)%len(group)]], epoch} }))
 			}
 		}
 		random.Shuffle(count, func(i, j int) { o.batches[i], o.batches[j] = o.batches[j], o.batches[i] })

@@ -7,7 +7,6 @@ import (
 	"image"
 	"iter"
 	"math"
-	"runtime"
 	"slices"
 
 	"github.com/dsnet/try"
@@ -25,7 +24,6 @@ import (
 	"github.com/semcon/semcon/sccore/rle"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/train"
-	"golang.org/x/sync/errgroup"
 )
 
 // Detector is a vision transformer with Cascade Mask R-CNN on the output of its last block (paper, section "Object detection").
@@ -204,10 +202,7 @@ func (d Detector) predict(mean, std [3]float64) graph {
 		images := Normalize(pixels, sizes, mean, std)
 		found := d.Detect(scope, d.features(scope, images, nil), d.inDetector(sizes, images))
 		outputs := []*Node{DivScalar(found.Boxes, d.scale()), found.Scores, found.Labels, found.Present, found.Masks, found.Entered}
-		for _, boxes := range found.Entering {
-			outputs = append(outputs, DivScalar(boxes, d.scale()))
-		}
-		return outputs
+		return append(outputs, lo.Map(found.Entering[:], func(boxes *Node, _ int) *Node { return DivScalar(boxes, d.scale()) })...)
 	}
 }
 
@@ -302,18 +297,13 @@ func (r Raw) of(a *datasets.SegmentedImage, size datasets.Size) ([]Found, error)
 		found, places = append(found, Found{Class: int(r.Labels[place]), Score: score, Box: box}), append(places, place)
 	}
 	const cells = detection.MaskSize * detection.MaskSize
-	var workers errgroup.Group
-	workers.SetLimit(runtime.GOMAXPROCS(0))
-	for k := range found {
-		workers.Go(func() (err error) {
-			box := found[k].Box
-			pixels := detection.Paste(r.Masks[places[k]*cells:][:cells], detection.MaskSize,
-				[4]float32{float32(box[0]), float32(box[1]), float32(box[2]), float32(box[3])}, a.Height, a.Width)
-			found[k].Mask, err = rle.Encode(a.Height, a.Width, pixels)
-			return err
-		})
-	}
-	return found, workers.Wait()
+	return found, datasets.EachImage(context.Background(), len(found), 0, func(k int) (err error) {
+		box := found[k].Box
+		pixels := detection.Paste(r.Masks[places[k]*cells:][:cells], detection.MaskSize,
+			[4]float32{float32(box[0]), float32(box[1]), float32(box[2]), float32(box[3])}, a.Height, a.Width)
+		found[k].Mask, err = rle.Encode(a.Height, a.Width, pixels)
+		return err
+	})
 }
 
 // Results returns what is found in an image in COCO's terms. categories holds a category for each class.

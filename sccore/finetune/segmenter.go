@@ -13,6 +13,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/heads"
@@ -73,10 +74,7 @@ func (s Segmenter) logits(scope *model.Scope, images, keep *Node, train bool) (l
 func (s Segmenter) FLOPs(size int) float64 {
 	patches, dim := float64(size/s.ViT.PatchSize)*float64(size/s.ViT.PatchSize), float64(s.ViT.Dim)
 	products := s.ViT.FLOPs(int(patches)) / 2
-	convolutions := 1.0 + 4 + 1 // The transposed ones of the pyramid, by their inputs.
-	if s.Halved {
-		convolutions = 1
-	}
+	convolutions := lo.Ternary(s.Halved, 1., 1+4+1) // The transposed ones of the pyramid, by their inputs.
 	products += patches * 4 * dim * dim * convolutions
 	if s.Halved {
 		patches /= 4

@@ -129,9 +129,7 @@ type trainer[M any] struct {
 func (t *trainer[M]) compile(
 	b compute.Backend, c Training, vit encoder.ViT, images []shapes.Shape, flops float64, rate func(m *M) *float64, task train.Task[M], predict graph,
 ) (err error) {
-	for _, shape := range images {
-		task.Inputs = append(task.Inputs, train.Input{Shape: shape, Divided: true})
-	}
+	task.Inputs = lo.Map(images, func(shape shapes.Shape, _ int) train.Input { return train.Input{Shape: shape, Divided: true} })
 	task.Inputs = append(task.Inputs, train.Input{Shape: shapes.Make(dtypes.Float32, vit.Depth, 2, c.part())})
 	task.Steps, task.Parts, task.Ahead = func() int { return c.Steps }, c.Parts, true
 	task.Schedule = func(step int) []float32 { return []float32{float32(c.Optimizer.Rate(step, c.Steps))} }
@@ -156,11 +154,7 @@ func (t *trainer[M]) compile(
 
 // stack is a tensor of what each image of a batch has, one after the other.
 func stack[I any, T gotype.Supported](shape shapes.Shape, made []I, of func(I) []T) *tensors.Tensor {
-	all := make([]T, 0, shape.Size())
-	for _, image := range made {
-		all = append(all, of(image)...)
-	}
-	return tensors.FromFlatDataAndDimensions(all, shape.Dimensions...)
+	return tensors.FromFlatDataAndDimensions(lo.FlatMap(made, func(image I, _ int) []T { return of(image) }), shape.Dimensions...)
 }
 
 // Close frees the device's memory and stops the loader.
@@ -231,10 +225,7 @@ func takeWeights(store *model.Store, vit encoder.ViT, pretrained *model.Store) (
 
 // resized is a table of position embeddings, [1, special + size², dim], for the transformer's grid, as iBOT and mmsegmentation resize it when they load it: bicubically.
 func resized(table *tensors.Tensor, vit encoder.ViT) *tensors.Tensor {
-	special := 1
-	if vit.Registers > 0 { // [CLS] has no position then.
-		special = 0
-	}
+	special := lo.Ternary(vit.Registers > 0, 0, 1) // With registers [CLS] has no position.
 	size := int(math.Sqrt(float64(table.Shape().Dim(1) - special)))
 	vit.Positions = encoder.TransformersPositions
 	values := weights.ResizePositions(tensors.MustCopyFlatData[float32](table), vit, special, size)
@@ -272,10 +263,8 @@ func (o Optimizer) Rate(step, steps int) float64 {
 
 // Protocol says how the optimizer trains, for records.
 func (o Optimizer) Protocol() string {
-	schedule := fmt.Sprintf("falling to 0 as a polynomial of degree %g", o.Power)
-	if o.Power == 0 {
-		schedule = fmt.Sprintf("divided by 10 after %.3g and %.3g of the steps", o.Milestones[0], o.Milestones[1])
-	}
+	schedule := lo.Ternary(o.Power > 0, fmt.Sprintf("falling to 0 as a polynomial of degree %g", o.Power),
+		fmt.Sprintf("divided by 10 after %.3g and %.3g of the steps", o.Milestones[0], o.Milestones[1]))
 	return fmt.Sprintf("AdamW at rate %g %s, warm-up %d steps, layer decay %g, weight decay %g, drop-path %g",
 		o.LearningRate, schedule, o.WarmUp, o.LayerDecay, o.WeightDecay, o.DropPath)
 }

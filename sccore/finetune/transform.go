@@ -64,7 +64,7 @@ func (t SegmentationTransform) Apply(a *datasets.SegmentedImage, seed uint64, ep
 	}
 	if g.flip {
 		for y := range size.Height {
-			mirror(pixels[3*y*t.CropSize:][:3*size.Width])
+			datasets.Mirror(pixels[3*y*t.CropSize:][:3*size.Width])
 			slices.Reverse(labels[y*t.CropSize:][:size.Width])
 		}
 	}
@@ -120,14 +120,6 @@ func (t SegmentationTransform) isMixed(a *datasets.SegmentedImage, g geometry) b
 		most, all = max(most, count), all+count
 	}
 	return all > 0 && float64(most)/float64(all) < t.CatMaxRatio
-}
-
-// mirror reverses a row of RGB pixels.
-func mirror(row []uint8) {
-	slices.Reverse(row) // Now the colours are reversed too.
-	for i := 0; i < len(row); i += 3 {
-		row[i], row[i+2] = row[i+2], row[i]
-	}
 }
 
 // distortion is a photometric distortion of bytes, as mmsegmentation's PhotoMetricDistortion: brightness; contrast, here or at the end; saturation; hue. Each
@@ -312,10 +304,7 @@ func taps(from, to int, alongRow bool) []tap {
 	for i := range all {
 		at := float32(float64((float64(i)+0.5)*step) - 0.5)
 		low := int32(math.Floor(float64(at)))
-		share := at - float32(low)
-		if alongRow && (low < 0 || low >= last) {
-			share = 0
-		}
+		share := lo.Ternary(alongRow && (low < 0 || low >= last), 0, at-float32(low))
 		weight := func(share float32) int32 { return int32(math.RoundToEven(float64(share * (1 << coefBits)))) }
 		inside := func(i int32) int32 { return min(max(i, 0), last) }
 		all[i] = tap{inside(low), inside(low + 1), weight(1 - share), weight(share)}
@@ -336,10 +325,7 @@ func resize(out []uint8, stride int, pixels []uint8, from, to datasets.Size, par
 				return lines[k]
 			}
 		}
-		k := 0
-		if holds[0] == other {
-			k = 1
-		}
+		k := lo.Ternary(holds[0] == other, 1, 0)
 		if lines[k] == nil {
 			lines[k] = make([]int32, 3*len(across))
 		}

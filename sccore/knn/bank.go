@@ -188,11 +188,6 @@ type candidate struct {
 	index      int32
 }
 
-// compare puts the more similar one first, and the lower index of equals.
-func (c candidate) compare(other candidate) int {
-	return cmp.Or(cmp.Compare(other.similarity, c.similarity), cmp.Compare(c.index, other.index))
-}
-
 // selection holds the k nearest of the candidates that it was offered, once they are sorted, and before up to twice as many others.
 type selection struct {
 	k          int
@@ -214,8 +209,10 @@ func (s *selection) offer(similarities []float32, first int) {
 	s.threshold = threshold
 }
 
-// sort orders the candidates, nearest first, and drops all but k.
+// sort orders the candidates, nearest first and the lower index of equals first, and drops all but k.
 func (s *selection) sort() {
-	slices.SortFunc(s.candidates, candidate.compare)
+	slices.SortFunc(s.candidates, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.similarity, a.similarity), cmp.Compare(a.index, b.index))
+	})
 	s.candidates = s.candidates[:min(s.k, len(s.candidates))]
 }

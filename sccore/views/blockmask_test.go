@@ -94,10 +94,9 @@ func TestBlockMaskDraw(t *testing.T) {
 
 func TestBlockMaskCheck(t *testing.T) {
 	for want, m := range map[string]BlockMask{
-		"shares: there are none": {},
-		"shares[0].mean 1.5":     {Shares: []MaskShare{{1.5, 0}}},
-		"mean NaN":               {Shares: []MaskShare{{math.NaN(), 0}}},
-		"shares[1].spread 0.4":   {Shares: []MaskShare{{0, 0}, {0.3, 0.4}}},
+		"shares[0].mean 1.5":   {Shares: []MaskShare{{1.5, 0}}},
+		"mean NaN":             {Shares: []MaskShare{{math.NaN(), 0}}},
+		"shares[1].spread 0.4": {Shares: []MaskShare{{0, 0}, {0.3, 0.4}}},
 	} {
 		if err := settings.Check(m); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

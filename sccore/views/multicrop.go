@@ -82,10 +82,7 @@ func (m MultiCrop) draw(seed uint64, epoch int, image int32, size datasets.Size)
 	var drawn []transform
 	for view := range m.Globals + m.Locals {
 		r := lo.Ternary(view < m.Globals, m.Global, m.Local)
-		others := drawn[:min(view, m.Globals)]
-		if m.Independent {
-			others = nil
-		}
+		others := lo.Ternary(m.Independent, nil, drawn[:min(view, m.Globals)])
 		t := m.overlapping(r, Stream(seed, epoch, image, view, "crop"), size, others)
 		r.drawAppearance(Stream(seed, epoch, image, view, "look"), &t)
 		drawn = append(drawn, t)
@@ -166,14 +163,6 @@ const (
 	leastAspect = 0.3
 	blockTries  = 10
 )
-
-// Rules returns an error if there are no shares.
-func (m BlockMask) Rules() error {
-	if len(m.Shares) == 0 {
-		return errors.New("shares: there are none")
-	}
-	return nil
-}
 
 // Rules returns an error if shares can be below 0 or above 1.
 func (s MaskShare) Rules() error {

@@ -193,11 +193,7 @@ func (im *Images) imageBytes() int { return im.Height * im.Width * 3 }
 func (im *Images) Identify(source string) {
 	digest := sha256.New()
 	digest.Write(im.Pixels)
-	labels := make([]byte, 0, 4*len(im.Labels))
-	for _, label := range im.Labels {
-		labels = binary.LittleEndian.AppendUint32(labels, uint32(label))
-	}
-	digest.Write(labels)
+	_ = binary.Write(digest, binary.LittleEndian, im.Labels) // A digest takes everything.
 	im.Identity = fmt.Sprintf("%s: %d images %d×%d, %d classes, sha256 %x",
 		source, im.Len(), im.Width, im.Height, len(im.Classes), digest.Sum(nil)[:8])
 }

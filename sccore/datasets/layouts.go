@@ -224,23 +224,16 @@ func namesIn(folder, ending string, nested bool) (names []string, err error) {
 	return names, err
 }
 
-func (s *layout) read(p pair) (*SegmentedImage, error) {
-	out, err := readStored(p.image)
-	if err != nil {
-		return nil, err
-	}
-	out.Mask, err = loadPath(p.mask, func(file []byte) ([]uint8, error) {
+func (s *layout) read(p pair) (out *SegmentedImage, err error) {
+	defer try.Handle(&err)
+	out = try.E1(readStored(p.image))
+	out.Mask, err = loadPath(p.mask, func(file []byte) (_ []uint8, err error) {
+		defer try.Handle(&err)
 		class, decode := s.classOf(p.kind), decodeIDs
 		if p.kind.Segments {
-			if class, err = segmentsOf(p.mask, class); err != nil {
-				return nil, err
-			}
-			decode = decodeSegments
+			class, decode = try.E1(segmentsOf(p.mask, class)), decodeSegments
 		}
-		m, err := decode(file)
-		if err != nil {
-			return nil, err
-		}
+		m := try.E1(decode(file))
 		if m.height != out.Height || m.width != out.Width {
 			return nil, fmt.Errorf("the mask is %d×%d pixels, its image %d×%d", m.width, m.height, out.Width, out.Height)
 		}

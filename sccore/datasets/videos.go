@@ -76,21 +76,18 @@ func davisNames(root, list string) (set *Videos, names []string, err error) {
 // openDAVISVideo lists the files of a video and adds them to the digest. It also returns the year of the release that the first mask comes from: 2017 with a
 // palette, 2016 in grey.
 func openDAVISVideo(root, name string, digest fileDigest) (v Video, release string, err error) {
+	defer try.Handle(&err)
 	frame := func(stem string) string { return filepath.Join(root, "JPEGImages/480p", name, stem+".jpg") }
 	mask := func(stem string) string { return filepath.Join(root, "Annotations/480p", name, stem+".png") }
 	var stems [2][]string
 	for i, file := range []func(stem string) string{frame, mask} {
 		folder, ending := filepath.Split(file(""))
-		if stems[i], err = namesIn(folder, ending, false); err != nil {
-			return v, "", err
-		}
+		stems[i] = try.E1(namesIn(folder, ending, false))
 		if len(stems[i]) == 0 {
 			return v, "", fmt.Errorf("%s: contains no %s files", filepath.Clean(folder), ending)
 		}
 		for _, stem := range stems[i] {
-			if err := digest.addFile(root, file(stem)); err != nil {
-				return v, "", err
-			}
+			try.E(digest.addFile(root, file(stem)))
 		}
 	}
 	frames, masks := stems[0], stems[1]
@@ -104,17 +101,13 @@ func openDAVISVideo(root, name string, digest fileDigest) (v Video, release stri
 	}
 	headers := make([]image.Config, 2) // Of the first frame and its mask.
 	for i, file := range []string{frame(frames[0]), mask(frames[0])} {
-		if headers[i], err = loadPath(file, func(content []byte) (image.Config, error) {
+		headers[i] = try.E1(loadPath(file, func(content []byte) (image.Config, error) {
 			header, _, err := image.DecodeConfig(bytes.NewReader(content))
 			return header, err
-		}); err != nil {
-			return v, "", err
-		}
+		}))
 	}
-	release = "2016"
-	if _, hasPalette := headers[1].ColorModel.(color.Palette); hasPalette {
-		release = "2017"
-	}
+	_, hasPalette := headers[1].ColorModel.(color.Palette)
+	release = lo.Ternary(hasPalette, "2017", "2016")
 	v = Video{Name: name, Frames: len(frames), Size: Size{headers[0].Height, headers[0].Width}}
 	fits := func(path string, size Size) error {
 		if size == v.Size {
@@ -153,10 +146,8 @@ func decodeMask(content []byte) ([]uint8, Size, error) {
 	if err != nil {
 		return nil, Size{}, err
 	}
-	void := uint32(0) // What 255 stands for.
-	if content[coloursAt] != palette && !slices.ContainsFunc(m.of, func(id uint32) bool { return id != 0 && id != 255 }) {
-		void = 1
-	}
+	only := !slices.ContainsFunc(m.of, func(id uint32) bool { return id != 0 && id != 255 })
+	void := lo.Ternary[uint32](only && content[coloursAt] != palette, 1, 0) // What 255 stands for.
 	mask, err := m.classes(func(id uint32) (uint8, bool) {
 		if id == 255 {
 			id = void

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/dsnet/try"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gomlx/compute/dtypes"
@@ -100,13 +101,14 @@ func (c *counter) Write(p []byte) (int, error) {
 }
 
 // WriteRaw is [Write] for such tensors.
-func WriteRaw(path string, named map[string]RawTensor, metadata map[string]string) error {
+func WriteRaw(path string, named map[string]RawTensor, metadata map[string]string) (err error) {
+	defer try.HandleF(&err, func() { err = fmt.Errorf("writing %s: %w", path, err) })
 	for _, key := range slices.Sorted(maps.Keys(metadata)) {
 		switch {
 		case key == digestKey:
-			return fmt.Errorf("writing %s: the metadata key %q is reserved", path, key)
+			try.E(fmt.Errorf("the metadata key %q is reserved", key))
 		case !utf8.ValidString(key) || !utf8.ValidString(metadata[key]): // JSON would change it.
-			return fmt.Errorf("writing %s: the metadata %q: %.100q is not UTF-8", path, key, metadata[key])
+			try.E(fmt.Errorf("the metadata %q: %.100q is not UTF-8", key, metadata[key]))
 		}
 	}
 	header, withDigest := make(map[string]any, len(named)+1), map[string]string{digestKey: noDigest}
@@ -119,19 +121,14 @@ func WriteRaw(path string, named map[string]RawTensor, metadata map[string]strin
 		header[name] = Tensor{DType: dtypeNames[dtype], Shape: append([]int{}, named[name].Shape...), Offsets: []int64{offset, offset + size}}
 		offset += size
 	}
-	encoded, err := stdjson.Marshal(header) // Keys are sorted.
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	for len(encoded)%8 != 0 { // The format aligns its data.
+	encoded := try.E1(stdjson.Marshal(header)) // Keys are sorted.
+	for len(encoded)%8 != 0 {                  // The format aligns its data.
 		encoded = append(encoded, ' ')
 	}
 	if len(encoded) > maxHeader {
-		return fmt.Errorf("writing %s: a header of %d bytes, at most %d can be read", path, len(encoded), maxHeader)
+		try.E(fmt.Errorf("a header of %d bytes, at most %d can be read", len(encoded), maxHeader))
 	}
-	if _, _, err := readHeader(encoded); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
+	try.E2(readHeader(encoded))
 	writeTensors := func(w io.Writer) error {
 		for _, name := range names {
 			if err := named[name].writeTo(w); err != nil {
@@ -142,15 +139,10 @@ func WriteRaw(path string, named map[string]RawTensor, metadata map[string]strin
 	}
 	digest := sha256.New()
 	digest.Write(encoded)
-	if err := writeTensors(digest); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
+	try.E(writeTensors(digest))
 	encoded = bytes.Replace(encoded, digestEntry(noDigest), digestEntry(hex.EncodeToString(digest.Sum(nil))), 1)
 	return atomicfile.Write(path, func(w io.Writer) error {
-		if err := binary.Write(w, binary.LittleEndian, uint64(len(encoded))); err != nil {
-			return err
-		}
-		if _, err := w.Write(encoded); err != nil {
+		if _, err := w.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(encoded))), encoded...)); err != nil {
 			return err
 		}
 		return writeTensors(w)
@@ -373,10 +365,7 @@ func WriteNPY(path string, values RawTensor) error {
 	header := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }", strings.Join(sizes, ", "))
 	header += strings.Repeat(" ", 63-(10+len(header))%64) + "\n" // The format aligns its data to 64 bytes.
 	return atomicfile.Write(path, func(w io.Writer) error {
-		if _, err := w.Write(append([]byte("\x93NUMPY\x01\x00"), byte(len(header)), byte(len(header)>>8))); err != nil {
-			return err
-		}
-		if _, err := io.WriteString(w, header); err != nil {
+		if _, err := w.Write(slices.Concat([]byte("\x93NUMPY\x01\x00"), binary.LittleEndian.AppendUint16(nil, uint16(len(header))), []byte(header))); err != nil {
 			return err
 		}
 		return values.writeTo(w)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/settings"
@@ -31,7 +32,8 @@ const (
 
 // identify returns the transformer in a file. Most follows from the names and shapes of tensors. The rest, the number of heads and a few numbers, follows
 // from given, where it says something, from the file's metadata or its config.json, or is that of the published transformers of its kind.
-func (e evidence) identify(given encoder.ViT) (encoder.ViT, error) {
+func (e evidence) identify(given encoder.ViT) (_ encoder.ViT, err error) {
+	defer try.Handle(&err)
 	none := encoder.ViT{}
 	class, patch := e.all["cls_token"].shape, e.all["patch_embed.proj.weight"].shape
 	v := encoder.ViT{}
@@ -75,19 +77,13 @@ func (e evidence) identify(given encoder.ViT) (encoder.ViT, error) {
 	} else if _, ok := e.all["blocks.0.attn.qkv.bias"]; !ok {
 		v.Bias = encoder.NoBias
 	}
-	if err := e.findFilter(&v); err != nil {
-		return none, err
-	}
-	if err := e.facts.check(v); err != nil {
-		return none, err
-	}
+	try.E(e.findFilter(&v))
+	try.E(e.facts.check(v))
 	if v.NumHeads = cmp.Or(given.NumHeads, e.heads(v)); v.NumHeads == 0 {
 		return none, Undecided{fmt.Errorf("the number of heads of its transformer of width %d with %d blocks and patches of %d is not in the file: "+
 			"put its config.json beside it", v.Dim, v.Depth, v.PatchSize), "heads", ""}
 	}
-	if err := e.rotate(&v); err != nil {
-		return none, err
-	}
+	try.E(e.rotate(&v))
 	if v.Epsilon = cmp.Or(given.Epsilon, e.epsilon(v)); v.Epsilon == 1e-6 {
 		v.Epsilon = 0
 	}
@@ -97,9 +93,7 @@ func (e evidence) identify(given encoder.ViT) (encoder.ViT, error) {
 	}
 	v.Prototypes = cmp.Or(given.Prototypes, v.Prototypes)
 	v = v.Named()
-	if err := settings.Check(v); err != nil {
-		return none, err
-	}
+	try.E(settings.Check(v))
 	if usual, err := encoder.ViTByName(v.Name); err == nil {
 		v.InitStd = usual.InitStd
 	}
@@ -294,18 +288,14 @@ func root(n int) int { return int(math.Round(math.Sqrt(float64(max(n, 0))))) }
 
 // unmask replaces a bias by its parts that a mask leaves. Published masks leave out the keys; where the mask holds NaN, its code's initial value, they
 // are meant too.
-func unmask(all map[string]source, attention string, mask source) error {
+func unmask(all map[string]source, attention string, mask source) (err error) {
+	defer try.Handle(&err)
 	bias := all[attention+"qkv.bias"]
 	if len(bias.shape) != 1 || !slices.Equal(bias.shape, mask.shape) || bias.shape[0]%3 != 0 {
 		return fmt.Errorf("has shape %v and fits no bias", mask.shape)
 	}
-	if _, err := entries(mask.shape); err != nil {
-		return err
-	}
-	values, err := mask.floats()
-	if err != nil {
-		return err
-	}
+	try.E1(entries(mask.shape))
+	values := try.E1(mask.floats())
 	dim := len(values) / 3
 	undefined := slices.ContainsFunc(values, func(x float32) bool { return x != x })
 	for i, x := range values {

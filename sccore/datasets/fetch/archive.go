@@ -193,26 +193,16 @@ func writeEntry(root *os.Root, name string, kind fs.FileMode, size int64, conten
 func eachEntry(file string, do func(name string, kind fs.FileMode, size int64, content io.Reader) error) (err error) {
 	defer try.Handle(&err)
 	in, err := os.Open(file)
-	if err != nil {
-		return datasets.Reason(err)
-	}
+	try.E(datasets.Reason(err))
 	defer in.Close()
-	info, err := in.Stat()
-	if err != nil {
-		return datasets.Reason(err)
-	}
+	info := try.E1(in.Stat())
 	var unzipped io.Reader = in
 	switch {
 	case strings.HasSuffix(file, ".zip"):
 		archive := try.E1(zip.NewReader(in, info.Size()))
 		for _, f := range archive.File {
-			content, err := f.Open()
-			if err == nil {
-				err = cmp.Or(do(f.Name, f.Mode().Type(), int64(f.UncompressedSize64), content), content.Close())
-			}
-			if err != nil {
-				return err
-			}
+			content := try.E1(f.Open())
+			try.E(cmp.Or(do(f.Name, f.Mode().Type(), int64(f.UncompressedSize64), content), content.Close()))
 		}
 		return nil
 	case strings.HasSuffix(file, ".tar.gz"):

@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 
+	"github.com/dsnet/try"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -326,15 +327,12 @@ func (p *pattern) isLight(u, v, x, y float64) bool {
 }
 
 // WriteFolder writes images as PNG files into class folders, for what reads folders.
-func WriteFolder(dir string, images *datasets.Images) error {
+func WriteFolder(dir string, images *datasets.Images) (err error) {
+	defer try.Handle(&err)
 	for i := range images.Len() {
 		var encoded bytes.Buffer
-		if err := png.Encode(&encoded, images.Image(i)); err != nil {
-			return err
-		}
-		if err := atomicfile.WriteBytes(filepath.Join(dir, images.Classes[images.Labels[i]], fmt.Sprintf("%04d.png", i)), encoded.Bytes()); err != nil {
-			return err
-		}
+		try.E(png.Encode(&encoded, images.Image(i)))
+		try.E(atomicfile.WriteBytes(filepath.Join(dir, images.Classes[images.Labels[i]], fmt.Sprintf("%04d.png", i)), encoded.Bytes()))
 	}
 	return nil
 }

@@ -25,11 +25,8 @@ var files embed.FS
 
 // description is what the file of an experiment has.
 type description struct {
-	Info   `yaml:",inline"`
-	Seeds  map[Profile]int // By profile, if they are not 3, or 5 in the profiles quick and real.
-	Needed string          // The datasets that the full profile needs below --data, such as DAVIS.
-	None   string          // The start of the error if --data has none of several datasets.
-	Row    string          // The row of the paper that a warning names if all encoders are random; empty for no warning.
+	Info  `yaml:",inline"`
+	Seeds map[Profile]int // By profile, if they are not 3, or 5 in the profiles quick and real.
 	// Settings are changes to a configuration, one block after the other, with the names of records. A block's condition, under the key when, is a text of words, all of which
 	// have to hold: quick is a fact such as the profile, "smoke|quick" is one of two, and "!full" is its absence.
 	Settings []map[string]any
@@ -89,12 +86,6 @@ func named(value any) any {
 
 // InfoOf is what lists show of an experiment.
 func InfoOf(experiment string) Info { return describe(experiment).Info }
-
-// SourcesOf are the texts about an experiment's datasets: what the full profile needs, the start of the error if there is none of several, and the row that a warning names.
-func SourcesOf(experiment string) (needed, none, row string) {
-	d := describe(experiment)
-	return d.Needed, d.None, d.Row
-}
 
 // Seeds is the number of seeds of a call of an experiment.
 func Seeds(experiment string, o Options) int {

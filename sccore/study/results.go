@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/settings"
@@ -219,11 +220,9 @@ func (r Results) Columns() []string { return r.keys(1) }
 func (r Results) Rows() []string { return r.keys(0) }
 
 func (r Results) keys(part int) (names []string) {
-	for key := range r.runs {
-		names = append(names, key[part])
-	}
+	names = lo.Uniq(lo.MapToSlice(r.runs, func(key [2]string, _ []Record) string { return key[part] }))
 	slices.Sort(names)
-	return slices.Compact(names)
+	return names
 }
 
 // Changed lists the settings of a column's records that differ from the profile's, as "key=value".
@@ -268,20 +267,11 @@ func (r Results) Data(columns ...string) (identities []string) {
 		columns = r.Columns()
 	}
 	for _, column := range columns {
-		var inColumn []string
-		for key, group := range r.runs {
-			if key[1] == column {
-				inColumn = append(inColumn, group[0].Data) // A group shares its data.
-			}
-		}
+		inColumn := lo.FilterMapToSlice(r.runs, func(key [2]string, group []Record) (string, bool) { return group[0].Data, key[1] == column }) // A group shares its data.
 		slices.Sort(inColumn)
-		for _, identity := range inColumn {
-			if !slices.Contains(identities, identity) {
-				identities = append(identities, identity)
-			}
-		}
+		identities = append(identities, inColumn...)
 	}
-	return identities
+	return lo.Uniq(identities)
 }
 
 // Blind reports whether a column does not show training: no row is better than random weights by more than three standard errors. The mean and its error are of
@@ -327,26 +317,14 @@ func (r Results) Describe(t *figures.Table, unit string, columns ...string) {
 	if rows := r.oneFile(columns, r.Rows()...); len(rows) > 0 {
 		t.Caption += fmt.Sprintf(" All seeds of %s have one file of weights: the spread is over images and what is trained on it, not over encoders.", strings.Join(rows, ", "))
 	}
-	var changes []string             // In column order, without duplicates.
-	sharing := map[string][]string{} // The columns with each change.
-	recorded := 0
-	for _, column := range columns {
-		changed, ok := r.changed[column]
-		if ok {
-			recorded++
-		}
-		if text := strings.Join(changed, ", "); text != "" {
-			if sharing[text] == nil {
-				changes = append(changes, text)
-			}
-			sharing[text] = append(sharing[text], column)
-		}
-	}
-	for _, text := range changes {
-		if len(sharing[text]) == recorded {
+	recorded := lo.Filter(columns, func(column string, _ int) bool { return lo.HasKey(r.changed, column) })
+	changes := func(column string, _ int) string { return strings.Join(r.changed[column], ", ") }
+	for _, text := range lo.Compact(lo.Uniq(lo.Map(recorded, changes))) {
+		sharing := lo.Filter(recorded, func(column string, _ int) bool { return changes(column, 0) == text })
+		if len(sharing) == len(recorded) {
 			t.Caption += fmt.Sprintf(" Settings that differ from the profile's: %s.", text)
 		} else {
-			t.Caption += fmt.Sprintf(" %s: settings that differ from the profile's: %s.", strings.Join(sharing[text], ", "), text)
+			t.Caption += fmt.Sprintf(" %s: settings that differ from the profile's: %s.", strings.Join(sharing, ", "), text)
 		}
 	}
 	leftOut := map[string]int{}

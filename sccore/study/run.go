@@ -152,8 +152,8 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) (err 
 		return nil
 	}
 	for len(todo) > 0 {
-		ready := slices.DeleteFunc(slices.Clone(todo), func(t *task[C, D]) bool { return t.needsOneOf(todo) })
-		todo = slices.DeleteFunc(todo, func(t *task[C, D]) bool { return slices.Contains(ready, t) })
+		ready := lo.Reject(todo, func(t *task[C, D], _ int) bool { return lo.Some(todo, t.needs) })
+		todo = lo.Without(todo, ready...)
 		if len(ready) == 0 {
 			return fmt.Errorf("the cells of %s depend on each other in a cycle", s.Name)
 		}
@@ -211,11 +211,6 @@ func (c *call[C, D]) plan(selected []*task[C, D], done recorded) (todo []*task[C
 		shared.dropUnused()
 	}
 	return todo, total, finished
-}
-
-// needsOneOf reports whether the task needs one of others.
-func (t *task[C, D]) needsOneOf(others []*task[C, D]) bool {
-	return slices.ContainsFunc(t.needs, func(needed *task[C, D]) bool { return slices.Contains(others, needed) })
 }
 
 // runAll runs tasks that do not need each other. It returns the error of the first worker that fails, which cancels the context of the others.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/train"
@@ -71,12 +72,9 @@ func (s Spec[C, D]) Recorded(o Options) (done, all int, err error) {
 	names, _ := try.E2(s.datasets(o))
 	cells := try.E1(s.selected(o, names))
 	records := try.E1(Records(Folder(o.Out, s.Name)))
-	recorded := map[[2]string]bool{} // By name and hash.
-	for _, r := range records {
-		if r.Profile == o.Profile {
-			recorded[[2]string{r.Cell, r.ConfigHash}] = true
-		}
-	}
+	recorded := lo.FilterSliceToMap(records, func(r Record) ([2]string, bool, bool) {
+		return [2]string{r.Cell, r.ConfigHash}, true, r.Profile == o.Profile
+	})
 	is := func(i int) bool { return recorded[[2]string{cells[i].Name(), cells[i].Hash()}] }
 	for i, cell := range cells {
 		if is(i) || s.unneeded(cell, cells, is) { // Cells without numbers have no records.
@@ -105,15 +103,14 @@ func (c *CellStatus) read(dir string) error {
 		return err
 	}
 	unlock, free, err := filelock.Try(filepath.Join(dir, LockFile))
-	if err != nil {
-		return err
-	}
-	if !free {
+	switch {
+	case err != nil:
+	case free:
+		unlock()
+	default:
 		c.State, c.Failure = Running, ""
-		return nil
 	}
-	unlock()
-	return nil
+	return err
 }
 
 // readFiles reads the state from the files of a run. A running one counts as stopped.
@@ -157,22 +154,17 @@ func (c *CellStatus) readFiles(dir string) error {
 // the wildcards of path.Match. Missing parts at the end match everything. kinds names the parts; names with fewer parts lack the first kinds. A pattern
 // that matches nothing is an error that lists the alternatives.
 func Select(names, kinds, patterns []string) ([]bool, error) {
-	keep := make([]bool, len(names))
 	if len(patterns) == 0 || len(names) == 0 {
-		for i := range keep {
-			keep[i] = true
-		}
-		return keep, nil
+		return slices.Repeat([]bool{true}, len(names)), nil
 	}
+	keep := make([]bool, len(names))
 	kinds = kinds[max(0, len(kinds)-len(strings.Split(names[0], "/"))):]
 	for _, pattern := range patterns {
 		parts := strings.Split(pattern, "/")
 		if len(parts) > len(kinds) {
 			return nil, fmt.Errorf("--only %q has more parts than %s", pattern, strings.Join(kinds, "/"))
 		}
-		for len(parts) < len(kinds) {
-			parts = append(parts, "*")
-		}
+		parts = append(parts, slices.Repeat([]string{"*"}, len(kinds)-len(parts))...)
 		matched := false
 		for i, name := range names {
 			match, err := path.Match(strings.Join(parts, "/"), name)
@@ -193,18 +185,12 @@ func Select(names, kinds, patterns []string) ([]bool, error) {
 // mismatch names the first part of a pattern that no cell matches, and lists what the cells have there.
 func mismatch(names, kinds, parts []string) string {
 	for i, kind := range kinds {
-		var all []string
-		matched := false
-		for _, name := range names {
-			part := strings.Split(name, "/")[i]
-			if ok, _ := path.Match(parts[i], part); ok {
-				matched = true
-			}
-			if !slices.Contains(all, part) {
-				all = append(all, part)
-			}
+		all := lo.Uniq(lo.Map(names, func(name string, _ int) string { return strings.Split(name, "/")[i] }))
+		matches := func(part string) bool {
+			ok, _ := path.Match(parts[i], part)
+			return ok
 		}
-		if !matched {
+		if !slices.ContainsFunc(all, matches) {
 			return fmt.Sprintf("no %s %q among %s", kind, parts[i], strings.Join(all, ", "))
 		}
 	}

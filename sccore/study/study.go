@@ -30,6 +30,9 @@ type Info struct {
 	Labels     []string           // The labels of the paper's tables and figures that it reproduces, which are other names of the experiment.
 	Data       string             // The data that it reads, and what it does without them.
 	Reads      []string           // The keys of the datasets that it can read, as in package datasets.
+	Needed     string             // The datasets that the full profile needs below --data, such as DAVIS.
+	None       string             // The start of the error if --data has none of several datasets.
+	Row        string             // The row of the paper that a warning names if all encoders are random; empty for no warning.
 	Cost       map[Profile]string // The measured or estimated time of each profile.
 }
 

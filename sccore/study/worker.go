@@ -17,6 +17,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -226,14 +227,9 @@ type recordKey struct {
 // readRecorded reads which numbers are recorded in an experiment's folder.
 func readRecorded(dir string) (recorded, error) {
 	records, err := Records(dir)
-	if err != nil {
-		return nil, err
-	}
-	done := recorded{}
-	for _, r := range records {
-		done[recordKey{r.Profile, r.Cell, r.ConfigHash, r.Row, r.Column, r.Data}] = true
-	}
-	return done, nil
+	return lo.SliceToMap(records, func(r Record) (recordKey, bool) {
+		return recordKey{r.Profile, r.Cell, r.ConfigHash, r.Row, r.Column, r.Data}, true
+	}), err
 }
 
 // key returns the key of one of the task's numbers, whose data are identified.

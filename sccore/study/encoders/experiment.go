@@ -251,18 +251,18 @@ type Sources[D any] struct {
 
 // Datasets implements Datasets of a [study.Spec].
 func (s Sources[D]) Datasets(o study.Options) (names, missing []string, err error) {
-	needed, _, row := study.SourcesOf(s.Experiment)
+	info := study.InfoOf(s.Experiment)
 	switch {
 	case o.Data != "":
 		names, missing, err = s.Present(o.Data)
 	case o.Profile == study.Full, o.Profile == study.Real:
-		err = fmt.Errorf("the %s profile needs --data DIR with %s", o.Profile, needed)
+		err = fmt.Errorf("the %s profile needs --data DIR with %s", o.Profile, info.Needed)
 	default:
 		names = []string{Synthetic}
 	}
-	if err == nil && row != "" && !anyTrained(o) {
+	if err == nil && info.Row != "" && !anyTrained(o) {
 		missing = append(missing, fmt.Sprintf(
-			"all encoders are random: \"semcon run pretrain --profile %s\" trains two, and --set weights.%s=FILE names one", o.Profile, row))
+			"all encoders are random: \"semcon run pretrain --profile %s\" trains two, and --set weights.%s=FILE names one", o.Profile, info.Row))
 	}
 	return names, missing, err
 }
@@ -270,13 +270,13 @@ func (s Sources[D]) Datasets(o study.Options) (names, missing []string, err erro
 // Present lists the datasets that a data folder has. Each line of missing says what is skipped, and why. If there is no dataset at all, that is an
 // error.
 func (s Sources[D]) Present(dir string) (names, missing []string, err error) {
-	all := study.InfoOf(s.Experiment).Reads
-	for _, name := range all {
+	info := study.InfoOf(s.Experiment)
+	for _, name := range info.Reads {
 		_, err := s.Open(dir, name)
 		switch {
 		case err == nil:
 			names = append(names, name)
-		case !errors.Is(err, fs.ErrNotExist) || len(all) == 1:
+		case !errors.Is(err, fs.ErrNotExist) || len(info.Reads) == 1:
 			return nil, nil, err
 		case s.Without[name] != "":
 			missing = append(missing, fmt.Sprintf("skipped %s: %v", s.Without[name], err))
@@ -285,8 +285,7 @@ func (s Sources[D]) Present(dir string) (names, missing []string, err error) {
 		}
 	}
 	if len(names) == 0 {
-		_, none, _ := study.SourcesOf(s.Experiment)
-		return nil, nil, study.Absent(fmt.Sprintf("%s in %s (\"semcon data --data %[2]s\" lists the expected folders)", none, dir))
+		return nil, nil, study.Absent(fmt.Sprintf("%s in %s (\"semcon data --data %[2]s\" lists the expected folders)", info.None, dir))
 	}
 	return names, missing, nil
 }

@@ -283,15 +283,13 @@ func learn[C comparable, D study.Data](r *study.Run[C, D], t *Trainer, s Stage, 
 
 // Measured measures the encoder of a row, unless its numbers are recorded, and adds to them the curve of the stage that trained it and details of its end. dir is the
 // folder of that stage, or empty for a start.
-func Measured[C comparable, D study.Data](
-	r *study.Run[C, D], row, dir string, frozen *evaluation.FeatureExtractor, measure func(*evaluation.Encoder) ([]study.Number, error),
-) (numbers []study.Number, err error) {
+func Measured[C comparable, D study.Data](r *study.Run[C, D], row, dir string, frozen *evaluation.FeatureExtractor, measures []Measure) (numbers []study.Number, err error) {
 	defer try.Handle(&err)
 	if !r.Wants(row) {
 		return nil, nil
 	}
 	r.Say("measuring %s", row)
-	numbers = try.E1(measure(&evaluation.Encoder{FeatureExtractor: frozen, Seed: uint64(r.Cell.Seed)}))
+	numbers = try.E1(MeasureAll(r.Context, &evaluation.Encoder{FeatureExtractor: frozen, Seed: uint64(r.Cell.Seed)}, measures))
 	curve, details := "", map[string]float64{}
 	if dir != "" {
 		curve, details = try.E2(curveOf(r, dir))

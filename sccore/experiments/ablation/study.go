@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -30,6 +31,11 @@ func newCell(dataset, row string, seed int, config maintable.Config) study.Cell[
 	cell := maintable.NewCell(dataset, seed, config, cmp.Or(cellNames[row], "line"+row))
 	cell.Row = row
 	return cell
+}
+
+// startOf is the row that the lines start from.
+func startOf(c maintable.Config) string {
+	return lo.Ternary(c.Init != "", recipe.RowInit, recipe.RowAlignment)
 }
 
 // The line with the filter, and its encoder read with the filter left out.
@@ -55,10 +61,7 @@ func cells(o study.Options, dataset string) (_ []study.Cell[maintable.Config], e
 	if second := config.Second; second.BlocksAfterFilter > 0 || second.Filter != "" {
 		return nil, fmt.Errorf("second.blocks_after_filter %d, second.filter %q: the lines from 8 on vary the filter of line 7, want 0 and none", second.BlocksAfterFilter, second.Filter)
 	}
-	rows := []string{recipe.RowRandom, recipe.RowAlignment}
-	if config.Init != "" {
-		rows[1] = recipe.RowInit
-	}
+	rows := []string{recipe.RowRandom, startOf(config)}
 	for _, line := range slices.Backward(config.Lines()) { // The last lines take longest, so they start first.
 		rows = append(rows, strconv.Itoa(line.Line))
 	}
@@ -73,28 +76,6 @@ func cells(o study.Options, dataset string) (_ []study.Cell[maintable.Config], e
 	return cells, nil
 }
 
-// needs returns the cell that a line starts from.
-func needs(c study.Cell[maintable.Config]) []study.Cell[maintable.Config] {
-	if _, ok := lineOf(c); !ok {
-		return nil
-	}
-	row := recipe.RowAlignment
-	if c.Config.Init != "" {
-		row = recipe.RowInit
-	}
-	return []study.Cell[maintable.Config]{newCell(c.Dataset, row, c.Seed, c.Config)}
-}
-
-// folder is the folder of a cell's files. The cells of a seed share a folder, whose name depends on the training but not on the evaluation.
-func folder(d maintable.Data, c study.Cell[maintable.Config]) string {
-	trained := recipe.Config{First: c.Config.First, Second: c.Config.Second, Images: c.Config.Images}
-	name := stageOf(c).Name
-	if c.Row == recipe.RowRandom {
-		name = "random"
-	}
-	return filepath.Join("cells", fmt.Sprintf("seed%d-%s", c.Seed, study.Hash(study.EncodeConfig(trained), []byte(d.Identity()))), name)
-}
-
 // Study is the experiment.
 var Study = training.Spec(maintable.Spec(study.Spec[maintable.Config, maintable.Data]{
 	Name:  Name,
@@ -104,14 +85,26 @@ var Study = training.Spec(maintable.Spec(study.Spec[maintable.Config, maintable.
 		return maintable.Open(o, cells[0].Config, cells[0].Seed)
 	},
 	Numbers: func(d maintable.Data, c study.Cell[maintable.Config]) []study.Number {
-		numbers := d.Numbers(c.Row, c.Config)
+		numbers := recipe.NumbersOf(c.Row, d.Measures(c.Config))
 		if c.Row == filteredRow {
-			numbers = append(numbers, d.Numbers(beforeRow, c.Config)...)
+			numbers = append(numbers, recipe.NumbersOf(beforeRow, d.Measures(c.Config))...)
 		}
 		return numbers
 	},
-	Needs:  needs,
-	Folder: folder,
+	Needs: func(c study.Cell[maintable.Config]) []study.Cell[maintable.Config] { // The cell that a line starts from.
+		if _, ok := lineOf(c); !ok {
+			return nil
+		}
+		return []study.Cell[maintable.Config]{newCell(c.Dataset, startOf(c.Config), c.Seed, c.Config)}
+	},
+	Folder: func(d maintable.Data, c study.Cell[maintable.Config]) string { // The cells of a seed share a folder, whose name depends on the training but not on the evaluation.
+		trained := recipe.Config{First: c.Config.First, Second: c.Config.Second, Images: c.Config.Images}
+		name := stageOf(c).Name
+		if c.Row == recipe.RowRandom {
+			name = "random"
+		}
+		return filepath.Join("cells", fmt.Sprintf("seed%d-%s", c.Seed, study.Hash(study.EncodeConfig(trained), []byte(d.Identity()))), name)
+	},
 	Ran: func(c study.Cell[maintable.Config]) (ran maintable.Config, derived bool) {
 		ran = c.Config
 		if _, derived = lineOf(c); derived {
@@ -178,9 +171,7 @@ func recordRow(r *run, row string, frozen *evaluation.FeatureExtractor) error {
 	if stageOf(r.Cell).Untrained {
 		dir = ""
 	}
-	numbers, err := recipe.Measured(r, row, dir, frozen, func(e *evaluation.Encoder) ([]study.Number, error) {
-		return r.Data.Measure(r.Context, e, r.Cell.Config)
-	})
+	numbers, err := recipe.Measured(r, row, dir, frozen, r.Data.Measures(r.Cell.Config))
 	for _, n := range numbers {
 		delete(n.Details, "within_classes") // The curve has them.
 		delete(n.Details, "between_classes")

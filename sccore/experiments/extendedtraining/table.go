@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/recipe/maintable"
@@ -21,6 +22,16 @@ var (
 	ofFigure     = append([]string{maintable.ColumnMIoU, maintable.ColumnLinear}, maintable.DenseColumns[:3]...)
 	ofFullFigure = append([]string{maintable.ColumnMIoU, maintable.ColumnAccuracy, maintable.ColumnLinear, maintable.ColumnKNN}, maintable.DenseColumns...)
 )
+
+// baselines lists the baselines with records, in the paper's order.
+func baselines(r study.Results) []string {
+	return lo.Filter(selfdistillation.Names, func(baseline string, _ int) bool { return len(recorded(r, baseline)) > 0 })
+}
+
+// recorded are the columns of a baseline with records.
+func recorded(r study.Results, baseline string) []string {
+	return lo.Filter(r.Columns(), func(column string, _ int) bool { return strings.HasPrefix(column, titles[baseline]+"/") })
+}
 
 // columns are the columns of the given kinds for all baselines with records.
 func columns(r study.Results, kinds []string) (columns []string) {

@@ -12,10 +12,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/dispersion"
+	"github.com/semcon/semcon/analysis/stats"
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -45,6 +50,11 @@ type quality struct{ column, evaluated, metric, title string }
 
 func (q quality) slope() string { return q.column + " slope" }
 
+// measured are the points of a curve at which it was evaluated.
+func (q quality) measured(points []sccore.StepMetrics) []sccore.StepMetrics {
+	return lo.Filter(points, func(p sccore.StepMetrics, _ int) bool { return lo.HasKey(p.Evaluated, q.evaluated) })
+}
+
 // qualities are the qualities of patches and of images; on photographs both are of patches, by recall, or on COCO by segmentation.
 func qualities(c recipe.Config) [2]quality {
 	switch {
@@ -67,7 +77,7 @@ func columns(c recipe.Config) []string {
 	return []string{q[0].slope(), q[1].slope(), q[0].column, q[1].column, columnContrast}
 }
 
-// start is the cell that both lines begin from: the first stage of the experiment pretrain.
+// start is the cell that both lines begin from: the first stage of the experiment pretrain. It has no row.
 const start = "start"
 
 // profileConfig returns the configuration of a profile before --set.
@@ -100,19 +110,16 @@ func cells(o study.Options, dataset string) (cells []study.Cell[recipe.Config], 
 		return nil, fmt.Errorf("evaluate_every %d: want 1 to %d, for at least %d evaluations in %d steps", c.EvaluateEvery, c.Second.Steps/least, least, c.Second.Steps)
 	}
 	for seed := range study.Seeds(Name, o) {
+		cell := study.Cell[recipe.Config]{Dataset: dataset, Path: []string{start}, Seed: seed, Config: c}
 		if c.Init == "" {
-			cells = append(cells, startCell(dataset, seed, c))
+			cells = append(cells, cell)
 		}
 		for _, row := range rows {
-			cells = append(cells, study.Cell[recipe.Config]{Dataset: dataset, Path: []string{"line" + row.row}, Row: row.row, Seed: seed, Config: c})
+			cell.Path, cell.Row = []string{"line" + row.row}, row.row
+			cells = append(cells, cell)
 		}
 	}
 	return cells, nil
-}
-
-// startCell is the cell that both lines of a seed begin from. It has no row.
-func startCell(dataset string, seed int, c recipe.Config) study.Cell[recipe.Config] {
-	return study.Cell[recipe.Config]{Dataset: dataset, Path: []string{start}, Seed: seed, Config: c}
 }
 
 // Study is the experiment.
@@ -151,7 +158,8 @@ var Study = training.Spec(study.Spec[recipe.Config, recipe.Data]{
 		if c.Row == "" || c.Config.Init != "" {
 			return nil
 		}
-		return []study.Cell[recipe.Config]{startCell("", c.Seed, c.Config)}
+		c.Path, c.Row = []string{start}, ""
+		return []study.Cell[recipe.Config]{c}
 	},
 	Folder: func(d recipe.Data, c study.Cell[recipe.Config]) string { // The cells of a seed share a folder.
 		return filepath.Join("cells", fmt.Sprintf("seed%d-%s", c.Seed, study.Hash(study.EncodeConfig(c.Config), []byte(d.Identity()))), c.Path[0])
@@ -171,8 +179,13 @@ var Study = training.Spec(study.Spec[recipe.Config, recipe.Data]{
 		return c
 	},
 	AcrossColumns: true,
-	Tables:        tables,
-	Figures:       drawn,
+	Tables: func(results study.Results) []figures.Table {
+		return []figures.Table{study.TableOf(Name, string(results.Profile)).Of(results)}
+	},
+	Figures: func(results study.Results, from study.FigureSources, all *study.Drawn) {
+		figure, err := Figure(results, from.Out)
+		all.Add(figure, err, "Linear segmentation and k-NN accuracy along training, and how much more similar patches of one class are than those of two: Fig. over-disp.", "over-dispersion")
+	},
 })
 
 // run is a running cell.
@@ -274,17 +287,8 @@ func record(r *run, _ *recipe.Trainer) (err error) {
 
 // summary makes the numbers of a training from its curve. epoch is the number of steps in which the scenes are seen once.
 func summary(points []sccore.StepMetrics, epoch float64, qualities [2]quality) (numbers []study.Number, err error) {
-	var steps []float64
-	values := map[string][]float64{}
-	for _, p := range points {
-		if _, ok := p.Evaluated[qualities[0].evaluated]; !ok {
-			continue
-		}
-		steps = append(steps, float64(p.Step))
-		for name, value := range p.Evaluated {
-			values[name] = append(values[name], value)
-		}
-	}
+	points = qualities[0].measured(points)
+	steps := lo.Map(points, func(p sccore.StepMetrics, _ int) float64 { return float64(p.Step) })
 	last := 0 // The first evaluation in the last third.
 	for last < len(steps) && steps[last] < 2*steps[len(steps)-1]/3 {
 		last++
@@ -293,10 +297,11 @@ func summary(points []sccore.StepMetrics, epoch float64, qualities [2]quality) (
 		return nil, fmt.Errorf("%d evaluations in the last third of training, want at least 2", len(steps)-last)
 	}
 	slope := func(name string) float64 {
-		_, perStep := stat.LinearRegression(steps[last:], values[name][last:], nil, false)
+		values := lo.Map(points[last:], func(p sccore.StepMetrics, _ int) float64 { return p.Evaluated[name] })
+		_, perStep := stat.LinearRegression(steps[last:], values, nil, false)
 		return perStep * epoch
 	}
-	final := func(name string) float64 { return values[name][len(steps)-1] }
+	final := func(name string) float64 { return points[len(points)-1].Evaluated[name] }
 	const overLast = "slope of the straight line through the evaluations in the last third of training; an epoch is once through the scenes"
 	for _, q := range qualities {
 		numbers = append(numbers, study.Number{Column: q.slope(), Metric: "slope of " + q.metric, Unit: "points per epoch", Value: slope(q.evaluated), Protocol: overLast})
@@ -340,10 +345,7 @@ func similarities(patches dispersion.Patches, err error) (map[string]float64, er
 // patchesOf labels patches by the pixel in their middle. Patches of no object are left out.
 func patchesOf(encoded evaluation.Encoded, scenes *synthetic.Set) dispersion.Patches {
 	count := len(encoded.Patches) / encoded.Dim
-	values := make([]float64, len(encoded.Patches))
-	for i, x := range encoded.Patches {
-		values[i] = float64(x)
-	}
+	values := lo.Map(encoded.Patches, func(x float32, _ int) float64 { return float64(x) })
 	p := dispersion.Patches{Features: mat.NewDense(count, encoded.Dim, values)}
 	places := encoded.Rows * encoded.Columns
 	for i := range count {
@@ -354,4 +356,41 @@ func patchesOf(encoded evaluation.Encoded, scenes *synthetic.Set) dispersion.Pat
 		p.Instance = append(p.Instance, 256*image+int(scenes.InstanceMask[at]))
 	}
 	return p
+}
+
+// Figure draws both panels of Fig. over-disp, dense and image quality along training, and beside them how much more similar patches of one class are than
+// patches of two: means over seeds, from the curves that records below out name. Without records it is an error.
+func Figure(r study.Results, out string) (figures.CurvesRow, error) {
+	q := qualities(profileConfig(r.Profile))
+	f := figures.CurvesRow{
+		{Title: fmt.Sprintf("patches, %s profile", r.Profile), X: "step", Y: q[0].title},
+		{Title: "images", X: "step", Y: q[1].title},
+		{Title: "similarity", X: "step", Y: "cosine, one class − two classes"},
+	}
+	for _, row := range rows {
+		along := map[int]*[3][]float64{} // By step, the values of each panel.
+		for _, record := range r.Of(row.row, q[0].column) {
+			points, err := study.ReadCurve[sccore.StepMetrics](record.File(out, record.Curve))
+			if err != nil {
+				return nil, err
+			}
+			for _, p := range q[0].measured(points) {
+				if along[p.Step] == nil {
+					along[p.Step] = new([3][]float64)
+				}
+				for panel, value := range []float64{p.Evaluated[q[0].evaluated], p.Evaluated[q[1].evaluated], p.Evaluated[evaluatedClass] - p.Evaluated[evaluatedOther]} {
+					along[p.Step][panel] = append(along[p.Step][panel], value)
+				}
+			}
+		}
+		for _, step := range slices.Sorted(maps.Keys(along)) {
+			for panel := range f {
+				figures.AddPoint(&f[panel].Series, row.short, float64(step), stats.MeanInterval(along[step][panel]).Mean)
+			}
+		}
+	}
+	if f[0].Series == nil {
+		return nil, fmt.Errorf("no records of %s in the %s profile", Name, r.Profile)
+	}
+	return f, nil
 }

@@ -79,7 +79,7 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 		}
 		return flops
 	},
-	NewWorker:     newWorker,
+	NewWorker:     func(*run) (study.Worker[recipe.Config, recipe.Data], error) { return worker{}, nil },
 	ProfileConfig: recipe.Defaults,
 	Tables:        func(r study.Results) []figures.Table { return []figures.Table{table(r)} },
 	Figures:       drawn,
@@ -109,8 +109,6 @@ func stagesOf(c recipe.Config) (stages []recipe.Stage) {
 
 // worker runs cells, with each stage compiled once.
 type worker map[string]*recipe.Trainer
-
-func newWorker(*run) (study.Worker[recipe.Config, recipe.Data], error) { return worker{}, nil }
 
 // Close frees the device's memory.
 func (w worker) Close() {
@@ -195,9 +193,7 @@ func saveStart(r *run, t *recipe.Trainer, vit encoder.ViT) error {
 // record measures an encoder and records its numbers. dir is the folder of the stage that trained it, whose model card it writes, or empty.
 func record(r *run, row string, frozen *evaluation.FeatureExtractor, dir string) error {
 	c := r.Cell.Config
-	numbers, err := recipe.Measured(r, row, dir, frozen, func(e *evaluation.Encoder) ([]study.Number, error) {
-		return recipe.MeasureAll(r.Context, e, measuresOf(r.Data, c))
-	})
+	numbers, err := recipe.Measured(r, row, dir, frozen, measuresOf(r.Data, c))
 	if err != nil || len(numbers) == 0 || row == recipe.RowRandom {
 		return cmp.Or(err, r.Record(numbers...))
 	}

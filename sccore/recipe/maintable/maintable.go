@@ -3,7 +3,6 @@
 package maintable
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -167,17 +166,8 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 	return d, err
 }
 
-// Numbers lists the numbers of a row that [Data.Measure] measures, without their values.
-func (d Data) Numbers(row string, config Config) []study.Number {
-	return recipe.NumbersOf(row, d.measures(config))
-}
-
-// Measure measures a frozen encoder: the columns of the table that the images have labels for, recall over patches, and dense features.
-func (d Data) Measure(ctx context.Context, e *evaluation.Encoder, config Config) ([]study.Number, error) {
-	return recipe.MeasureAll(ctx, e, d.measures(config))
-}
-
-func (d Data) measures(config Config) (all []recipe.Measure) {
+// Measures measure a frozen encoder: the columns of the table that the images have labels for, recall over patches, and dense features.
+func (d Data) Measures(config Config) (all []recipe.Measure) {
 	table := evaluation.MainTable{Size: config.Size, KNN: config.KNN, Class: config.Linear, Patch: config.Probe, Segmentation: config.Segmentation}
 	for _, of := range d.measured {
 		m := recipe.Measure{Evaluation: table, Images: of, Read: func(numbers []study.Number, result evaluation.Result) error {

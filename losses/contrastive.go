@@ -3,6 +3,7 @@ package losses
 import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/samber/lo"
 )
 
 // NTXent is SimCLR's normalised temperature-scaled cross-entropy (Chen et al. 2020, eq. 1).
@@ -119,10 +120,7 @@ func Enqueue(queue, rows *Node) *Node {
 func weightGranules(pairs *Node) *Node {
 	globals, views := pairs.Shape().Dim(0), pairs.Shape().Dim(1)
 	ofGlobals, ofLocals := globals*(globals-1), globals*(views-globals)
-	half := 0.5
-	if ofGlobals == 0 || ofLocals == 0 {
-		half = 1
-	}
+	half := lo.Ternary(ofGlobals == 0 || ofLocals == 0, 1, 0.5)
 	return weightPairs(pairs, func(teacher, student int) float64 {
 		switch {
 		case teacher == student:

@@ -14,10 +14,7 @@ func DINO(student, targets *Node, temperature float64) *Node {
 	views, globals := student.Shape().Dim(0), targets.Shape().Dim(0)
 	pairs := float64(globals * (views - 1))
 	return weightPairs(viewPairs(student, targets, temperature), func(teacher, student int) float64 {
-		if teacher == student {
-			return 0
-		}
-		return 1 / pairs
+		return lo.Ternary(teacher == student, 0, 1/pairs)
 	})
 }
 

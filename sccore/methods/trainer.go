@@ -17,6 +17,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -201,10 +202,7 @@ func (t *Trainer) loss(scope *model.Scope, inputs []*Node) (*Node, []train.Repor
 
 // schedule is the learning rate and MoCo's momentum of a step.
 func (t *Trainer) schedule(step int) []float32 {
-	momentum := t.Config.TargetMomentum
-	if t.Config.Method == MoCo && step == 0 {
-		momentum = 0
-	}
+	momentum := lo.Ternary(t.Config.Method == MoCo && step == 0, 0, t.Config.TargetMomentum)
 	return []float32{float32(t.LearningRate(step)), float32(momentum)}
 }
 
@@ -238,10 +236,7 @@ func shuffledOrder(seed uint64, purpose string, at, n int) []int32 {
 	binary.LittleEndian.PutUint64(key[8:], uint64(at))
 	copy(key[16:], purpose)
 	random := rand.New(rand.NewChaCha8(key))
-	order := make([]int32, n)
-	for i := range order {
-		order[i] = int32(i)
-	}
+	order := lo.RangeFrom(int32(0), n)
 	random.Shuffle(n, func(i, j int) { order[i], order[j] = order[j], order[i] })
 	return order
 }
@@ -291,11 +286,7 @@ func (f *FeatureExtractor) Features(images *datasets.Images, recipe views.Recipe
 			images.Name, images.Width, images.Height, f.size, f.size)
 	}
 	return featuresOf(f.features, images, f.views, func(begin int, pixels *tensors.Tensor) []any {
-		indices := make([]int32, featureBatch)
-		for i := range indices {
-			indices[i] = int32(begin + i)
-		}
-		return []any{pixels, recipe.Draw(seed, 0, indices, f.views, f.size, f.size)}
+		return []any{pixels, recipe.Draw(seed, 0, lo.RangeFrom(int32(begin), featureBatch), f.views, f.size, f.size)}
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 )
 
 // AdamW is Adam with decoupled weight decay (Loshchilov and Hutter 2019), as torch.optim.AdamW:
@@ -118,19 +119,15 @@ func (o SGD) Update(scope *model.Scope, variables []*model.Variable, gradients [
 func ClipByGlobalNorm(gradients []*Node, limit float64) (clipped []*Node, norm *Node) {
 	norm = GlobalNorm(gradients)
 	factor := MinScalar(Div(Scalar(norm.Graph(), norm.DType(), limit), AddScalar(norm, 1e-6)), 1)
-	for _, gradient := range gradients {
-		clipped = append(clipped, Mul(gradient, ConvertDType(factor, gradient.DType())))
-	}
-	return clipped, norm
+	return lo.Map(gradients, func(gradient *Node, _ int) *Node { return Mul(gradient, ConvertDType(factor, gradient.DType())) }), norm
 }
 
 // ClipEach scales each gradient so that its own norm is at most limit, which is above 0, by the factor of [ClipByGlobalNorm]. DINO, iBOT and Mugs clip so.
-func ClipEach(gradients []*Node, limit float64) (clipped []*Node) {
-	for _, gradient := range gradients {
-		one, _ := ClipByGlobalNorm([]*Node{gradient}, limit)
-		clipped = append(clipped, one...)
-	}
-	return clipped
+func ClipEach(gradients []*Node, limit float64) []*Node {
+	return lo.Map(gradients, func(gradient *Node, _ int) *Node {
+		clipped, _ := ClipByGlobalNorm([]*Node{gradient}, limit)
+		return clipped[0]
+	})
 }
 
 // GlobalNorm is the Euclidean norm of all gradients as one vector, a scalar.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore"
@@ -371,12 +372,10 @@ type Measure struct {
 }
 
 // NumbersOf lists the numbers of a row that measures record.
-func NumbersOf(row string, measures []Measure) (numbers []study.Number) {
-	for _, m := range measures {
-		for _, n := range m.Numbers {
-			n.Row = row
-			numbers = append(numbers, n)
-		}
+func NumbersOf(row string, measures []Measure) []study.Number {
+	numbers := lo.FlatMap(measures, func(m Measure, _ int) []study.Number { return m.Numbers })
+	for i := range numbers {
+		numbers[i].Row = row
 	}
 	return numbers
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -42,12 +43,7 @@ type Stage struct {
 }
 
 // Steps is the number of steps that the stage trains.
-func (s Stage) Steps() int {
-	if s.Untrained {
-		return 0
-	}
-	return s.Config.Steps
-}
+func (s Stage) Steps() int { return lo.Ternary(s.Untrained, 0, s.Config.Steps) }
 
 // FLOPs is what the stage computes in products on objects and scenes; see [sccore.Config.FLOPs].
 func (s Stage) FLOPs() float64 { return float64(s.Steps()) * s.Config.FLOPs() }

@@ -21,6 +21,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -156,10 +157,7 @@ func (c Config) vit() encoder.ViT {
 
 // scheduled are the numbers of a step that are inputs of the graph, in the order of [read].
 func (c Config) scheduled(step int) []float32 {
-	epoch, frozen := step/c.EpochSteps, float32(0)
-	if epoch < c.FrozenEpochs {
-		frozen = 1
-	}
+	epoch := step / c.EpochSteps
 	temperature := func(t Temperature) float32 {
 		return float32(losses.TeacherTemperature(epoch, c.TemperatureWarmupEpochs, t.Start, t.Final))
 	}
@@ -167,7 +165,7 @@ func (c Config) scheduled(step int) []float32 {
 		float32(optim.Cosine(step, c.Steps, c.WarmupSteps, c.LearningRate, c.FinalLearningRate)),
 		float32(optim.Cosine(step, c.Steps, 0, c.WeightDecay, c.FinalWeightDecay)),
 		float32(optim.Cosine(step, c.Steps, 0, c.TargetMomentum, c.FinalTargetMomentum)),
-		temperature(c.ClassTemperature), temperature(c.PatchTemperature), frozen,
+		temperature(c.ClassTemperature), temperature(c.PatchTemperature), lo.Ternary[float32](epoch < c.FrozenEpochs, 1, 0),
 	}
 }
 

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -8,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/samber/lo"
 )
 
 // Check returns an error that names the first setting of a configuration, a struct, that is not what its tag allows: the key as [Apply] takes it, the
@@ -48,10 +51,7 @@ func check(key string, value reflect.Value, tag reflect.StructTag) error {
 		return nil
 	case reflect.Slice, reflect.Array:
 		for i := range value.Len() {
-			element := key
-			if value.Type().Elem().Kind() == reflect.Struct {
-				element = fmt.Sprintf("%s[%d]", key, i)
-			}
+			element := lo.Ternary(value.Type().Elem().Kind() == reflect.Struct, fmt.Sprintf("%s[%d]", key, i), key)
 			if err := check(element, value.Index(i), tag); err != nil {
 				return err
 			}
@@ -129,17 +129,8 @@ func (a allowed) number(key string, x float64) error {
 
 // String says in words what is allowed, or nothing where everything is.
 func (a allowed) String() string {
-	var words []string
-	for _, t := range a.texts {
-		if t == "" {
-			t = "nothing"
-		}
-		words = append(words, t)
-	}
-	for _, i := range a.intervals {
-		words = append(words, i.String())
-	}
-	return Or(words)
+	words := lo.Map(a.texts, func(text string, _ int) string { return cmp.Or(text, "nothing") })
+	return Or(append(words, lo.Map(a.intervals, func(i interval, _ int) string { return i.String() })...))
 }
 
 // Or lists words as a sentence does: "a, b or c".
@@ -189,13 +180,7 @@ func (i interval) contains(x float64) bool {
 }
 
 func (i interval) String() string {
-	low, high := "at least "+text(i.low), "at most "+text(i.high)
-	if i.openLow {
-		low = "above " + text(i.low)
-	}
-	if i.openHigh {
-		high = "below " + text(i.high)
-	}
+	low, high := lo.Ternary(i.openLow, "above ", "at least ")+text(i.low), lo.Ternary(i.openHigh, "below ", "at most ")+text(i.high)
 	switch {
 	case i.low == i.high:
 		return text(i.low)

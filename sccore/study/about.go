@@ -131,10 +131,7 @@ func holds(word string, facts []string) bool {
 
 // Kind is the fact that tells photographs from images that an experiment draws.
 func Kind(photographs bool) string {
-	if photographs {
-		return "photographs"
-	}
-	return "drawn"
+	return lo.Ternary(photographs, "photographs", "drawn")
 }
 
 // Table says what a table shows of results.
@@ -191,12 +188,11 @@ func (t Table) Of(r Results) figures.Table {
 	var behind []string // The records' columns.
 	for _, column := range t.Columns {
 		made.Columns = append(made.Columns, column.Head)
-		for _, from := range column.from() {
-			if !slices.Contains(behind, from) && slices.ContainsFunc(t.Rows, func(row Row) bool { return len(r.Of(row.Key, from)) > 0 }) {
-				behind = append(behind, from)
-			}
-		}
+		behind = append(behind, lo.Filter(column.from(), func(from string, _ int) bool {
+			return lo.SomeBy(t.Rows, func(row Row) bool { return r.Recorded(row.Key, from) })
+		})...)
 	}
+	behind = lo.Uniq(behind)
 	for _, row := range t.Rows {
 		line, most := figures.Row{Heads: slices.Clone(row.Heads)}, 0
 		for _, column := range t.Columns {

@@ -47,10 +47,8 @@ func (r Results) Evidence(random string, claims ...figures.Claim) []Evidence {
 groups:
 	for count, group := range alike {
 		for alternative := range most {
-			var texts []string // What "*" may stand for.
-			for _, i := range group {
-				texts = append(texts, r.matches(chosen(claims[i].Column, alternative))...)
-			}
+			// What "*" may stand for.
+			texts := lo.FlatMap(group, func(i, _ int) []string { return r.matches(chosen(claims[i].Column, alternative)) })
 			for _, text := range append(texts, "") { // "" is for columns without "*", if there is nothing for those with one.
 				found := false
 				for _, i := range group {
@@ -241,11 +239,9 @@ func (r Results) quantity(q figures.Quantity, column string, seed int) (value fl
 
 // number is the value of a record, or one of its details.
 func (r Results) number(row, column, detail string, seed int) (value float64, ok bool) {
-	record, ok := r.OfSeed(row, column, seed)
-	if !ok {
-		return 0, false
-	}
-	return record.number(detail)
+	record, recorded := r.OfSeed(row, column, seed)
+	value, ok = record.number(detail)
+	return value, ok && recorded
 }
 
 // byImage reads the counts of each test image behind a record. There are none if the record names no file, or if the file cannot be read.

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 )
 
@@ -82,10 +83,8 @@ const Synthetic = "synthetic"
 
 // place fills in the dataset, which is empty for an experiment that draws its own images, its kind and the variant of a cell.
 func (r *Record) place(dataset string) {
-	r.Dataset, r.Kind = cmp.Or(dataset, Synthetic), figures.Real
-	if r.Dataset == Synthetic {
-		r.Kind = figures.Synthetic
-	}
+	r.Dataset = cmp.Or(dataset, Synthetic)
+	r.Kind = lo.Ternary(r.Dataset == Synthetic, figures.Synthetic, figures.Real)
 	parts := strings.Split(r.Cell, "/")
 	if parts[0] == r.Dataset {
 		parts = parts[1:]
@@ -100,10 +99,7 @@ func upgrade(records []Record) {
 		r := &records[i]
 		r.Derived = len(r.Shared) == 0 && (r.Experiment == "ablation" || r.Experiment == "over-dispersion") && strings.Contains("/"+r.Cell, "/line")
 		if r.Curve != "" && path.Ext(r.Curve) == "" { // The folder of what has been trained.
-			file := "model.safetensors"
-			if r.Experiment == "transfer" {
-				file = "heads.safetensors"
-			}
+			file := lo.Ternary(r.Experiment == "transfer", "heads.safetensors", "model.safetensors")
 			r.Encoder, r.Curve = path.Join(r.Curve, file), ""
 		}
 		if r.Kind != "" {
@@ -143,10 +139,7 @@ func EncodeConfig(config any) json.RawMessage {
 
 // DecodeConfig reads the configuration of the record's cell, which cells may share, into what config points to.
 func (r Record) DecodeConfig(config any) error {
-	encoded := r.Config
-	if len(r.Shared) > 0 {
-		encoded = r.Shared
-	}
+	encoded := lo.Ternary(len(r.Shared) > 0, r.Shared, r.Config)
 	if err := json.Unmarshal(encoded, config); err != nil {
 		return fmt.Errorf("configuration of record %s, %s: %w", r.Cell, cmp.Or(r.Place(), "of no file"), err)
 	}

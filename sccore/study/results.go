@@ -89,11 +89,7 @@ func (s Spec[C, D]) hashes(records []Record, o Options, dataset string) (hashes 
 	if err != nil {
 		return nil, BadOption{err}
 	}
-	hashes = map[string]bool{}
-	for _, c := range cells {
-		hashes[c.Hash()] = true
-	}
-	return hashes, nil
+	return lo.SliceToMap(cells, func(c Cell[C]) (string, bool) { return c.Hash(), true }), nil
 }
 
 // Results groups the records of one profile.
@@ -179,11 +175,8 @@ func (r Results) Kinds() []Results {
 
 // ByKind returns Tables of a [Spec] from the tables of one kind of data: tables of real images come first.
 func ByKind(tables func(Results) []figures.Table) func(Results) []figures.Table {
-	return func(r Results) (all []figures.Table) {
-		for _, kind := range r.Kinds() {
-			all = append(all, tables(kind)...)
-		}
-		return all
+	return func(r Results) []figures.Table {
+		return lo.FlatMap(r.Kinds(), func(kind Results, _ int) []figures.Table { return tables(kind) })
 	}
 }
 
@@ -232,13 +225,8 @@ func (r Results) Changed(column string) []string { return r.changed[column] }
 func (r Results) Values(row, column string) []float64 { return r.Details(row, column, "") }
 
 // Details returns one of the further numbers of a row and a column by ascending seed. Records without it are skipped.
-func (r Results) Details(row, column, name string) (values []float64) {
-	for _, record := range r.Of(row, column) {
-		if value, ok := record.number(name); ok {
-			values = append(values, value)
-		}
-	}
-	return values
+func (r Results) Details(row, column, name string) []float64 {
+	return lo.FilterMap(r.Of(row, column), func(record Record, _ int) (float64, bool) { return record.number(name) })
 }
 
 // number is one of the record's further numbers, or its value for an empty name.
@@ -252,13 +240,10 @@ func (r Record) number(detail string) (value float64, ok bool) {
 
 // Differences returns, for each seed with records of all the rows, the value of one row minus the best value of the others. Differences are paired by
 // seed because runs with the same seed start alike.
-func (r Results) Differences(column, row string, others ...string) (differences []float64) {
-	for _, record := range r.Of(row, column) {
-		if value, ok := r.quantity(figures.Quantity{Row: row, MinusRow: strings.Join(others, " & ")}, column, record.Seed); ok {
-			differences = append(differences, value)
-		}
-	}
-	return differences
+func (r Results) Differences(column, row string, others ...string) []float64 {
+	return lo.FilterMap(r.Of(row, column), func(record Record, _ int) (float64, bool) {
+		return r.quantity(figures.Quantity{Row: row, MinusRow: strings.Join(others, " & ")}, column, record.Seed)
+	})
 }
 
 // Data lists the identities of the data behind the given columns, or behind all columns, in column order.

@@ -63,10 +63,7 @@ func (s Spec[C, D]) open(b compute.Backend, o Options) (c *call[C, D], selected 
 		return nil, nil, nil, BadOption{fmt.Errorf("--data %s: %s makes its own data", o.Data, s.Name)}
 	}
 	if o.Cache != "" && (!s.Caches || o.Data == "") {
-		why := "does not train on a folder of images"
-		if s.Caches {
-			why = "reads images from a folder only with --data"
-		}
+		why := lo.Ternary(s.Caches, "reads images from a folder only with --data", "does not train on a folder of images")
 		return nil, nil, nil, BadOption{fmt.Errorf("--cache %s: %s %s", o.Cache, s.Name, why)}
 	}
 	names, missing := try.E2(s.datasets(o))
@@ -118,9 +115,7 @@ func (c *call[C, D]) task(cell Cell[C], data D) *task[C, D] {
 		t.numbers[i].Data = cmp.Or(t.numbers[i].Data, data.Identity())
 	}
 	if c.Needs != nil {
-		for _, needed := range c.Needs(cell) {
-			t.needs = append(t.needs, c.task(needed, data))
-		}
+		t.needs = lo.Map(c.Needs(cell), func(needed Cell[C], _ int) *task[C, D] { return c.task(needed, data) })
 	}
 	return t
 }
@@ -223,10 +218,7 @@ func (c *call[C, D]) runAll(ctx context.Context, tasks []*task[C, D]) error {
 	}
 	q := newQueue(tasks, share)
 	group, ctx := errgroup.WithContext(ctx)
-	workers := min(max(c.options.Parallel, 1), len(tasks))
-	if c.Serial {
-		workers = 1
-	}
+	workers := lo.Ternary(c.Serial, 1, min(max(c.options.Parallel, 1), len(tasks)))
 	for range workers {
 		group.Go(func() error {
 			return panics.Catch(func() (err error) {

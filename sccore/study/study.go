@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gomlx/compute"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/progress"
@@ -314,12 +315,7 @@ type Options struct {
 }
 
 // SeedsOr returns the number of seeds: the requested one, or else the profile's.
-func (o Options) SeedsOr(profile int) int {
-	if o.Seeds > 0 {
-		return o.Seeds
-	}
-	return profile
-}
+func (o Options) SeedsOr(profile int) int { return lo.Ternary(o.Seeds > 0, o.Seeds, profile) }
 
 // Warnf reports a warning of one line.
 func (o Options) Warnf(format string, args ...any) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/progress"
@@ -128,10 +129,7 @@ var peaks = []peak{
 func PeakOf(model string, bfloat16 bool) (dense, bandwidth float64) {
 	for _, p := range peaks {
 		if strings.HasPrefix(model, p.model) {
-			if bfloat16 {
-				return p.bfloat16, p.bandwidth
-			}
-			return p.tf32, p.bandwidth
+			return lo.Ternary(bfloat16, p.bfloat16, p.tf32), p.bandwidth
 		}
 	}
 	return 0, 0
@@ -169,10 +167,7 @@ func (e Efficiency) Note() string {
 	if e.ImagesPerSecond == 0 {
 		return ""
 	}
-	note := fmt.Sprintf("  %.3g images/s", e.ImagesPerSecond)
-	if e.ImagesPerSecond >= 100 {
-		note = fmt.Sprintf("  %.0f images/s", e.ImagesPerSecond)
-	}
+	note := fmt.Sprintf(lo.Ternary(e.ImagesPerSecond >= 100, "  %.0f images/s", "  %.3g images/s"), e.ImagesPerSecond)
 	if e.Utilisation > 0 {
 		note += fmt.Sprintf(", %.0f%% of peak", 100*e.Utilisation)
 	}

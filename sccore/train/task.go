@@ -79,11 +79,8 @@ func ByName(inputs []Input, nodes []*Node) map[string]*Node {
 }
 
 // InOrder returns the values of inputs in their order. Values that are no input are left out.
-func InOrder(inputs []Input, named map[string]any) (values []any) {
-	for _, input := range inputs {
-		values = append(values, named[input.Name])
-	}
-	return values
+func InOrder(inputs []Input, named map[string]any) []any {
+	return lo.Map(inputs, func(input Input, _ int) any { return named[input.Name] })
 }
 
 // Batch is what a step learns from, or a part of it.

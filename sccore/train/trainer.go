@@ -20,6 +20,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/optim"
 	"github.com/semcon/semcon/sccore/safetensors"
@@ -203,10 +204,7 @@ func (t *Trainer[M]) Step(ctx context.Context) (metrics M, err error) {
 		try.E(t.run(t.update, []any{schedule}, t.reports[1], At{Step: at.Step, Parts: 1}, &metrics, &diverged))
 	}
 	if diverged != "" {
-		state := "no checkpoint yet"
-		if t.saved != "" {
-			state = "the last good checkpoint is " + t.saved
-		}
+		state := lo.Ternary(t.saved == "", "no checkpoint yet", "the last good checkpoint is "+t.saved)
 		return metrics, fmt.Errorf("%w: %s at step %d; %s", ErrDiverged, diverged, t.at.Done+1, state)
 	}
 	t.at.Done++

@@ -69,9 +69,7 @@ func cells(o study.Options, dataset string) (_ []study.Cell[maintable.Config], e
 	try.E(study.CheckSeeds(seeds, config.Shares))
 	var cells []study.Cell[maintable.Config]
 	for _, row := range rows {
-		for seed := range seeds {
-			cells = append(cells, newCell(dataset, row, seed, config))
-		}
+		cells = append(cells, lo.Times(seeds, func(seed int) study.Cell[maintable.Config] { return newCell(dataset, row, seed, config) })...)
 	}
 	return cells, nil
 }
@@ -99,10 +97,7 @@ var Study = training.Spec(maintable.Spec(study.Spec[maintable.Config, maintable.
 	},
 	Folder: func(d maintable.Data, c study.Cell[maintable.Config]) string { // The cells of a seed share a folder, whose name depends on the training but not on the evaluation.
 		trained := recipe.Config{First: c.Config.First, Second: c.Config.Second, Images: c.Config.Images}
-		name := stageOf(c).Name
-		if c.Row == recipe.RowRandom {
-			name = "random"
-		}
+		name := lo.Ternary(c.Row == recipe.RowRandom, "random", stageOf(c).Name)
 		return filepath.Join("cells", fmt.Sprintf("seed%d-%s", c.Seed, study.Hash(study.EncodeConfig(trained), []byte(d.Identity()))), name)
 	},
 	Ran: func(c study.Cell[maintable.Config]) (ran maintable.Config, derived bool) {
@@ -167,10 +162,7 @@ func record(r *run, t *recipe.Trainer) error {
 }
 
 func recordRow(r *run, row string, frozen *evaluation.FeatureExtractor) error {
-	dir := r.Dir
-	if stageOf(r.Cell).Untrained {
-		dir = ""
-	}
+	dir := lo.Ternary(stageOf(r.Cell).Untrained, "", r.Dir)
 	numbers, err := recipe.Measured(r, row, dir, frozen, r.Data.Measures(r.Cell.Config))
 	for _, n := range numbers {
 		delete(n.Details, "within_classes") // The curve has them.

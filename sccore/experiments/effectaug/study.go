@@ -381,10 +381,9 @@ func TrainingImages(profile study.Profile, dir string) (*datasets.Images, error)
 
 // Views draws one image and pairs of its views under each row of the table, as training sees them in the first epochs of the given seed.
 func Views(b compute.Backend, images *datasets.Images, index, pairs int, seed uint64) (figures.ImageGrid, error) {
-	var recipes []features.NamedRecipe
-	for _, row := range augmentation.Rows {
-		recipes = append(recipes, features.NamedRecipe{Name: strings.ReplaceAll(string(row), "+", " + "), Recipe: row.Recipe(views.Default())})
-	}
+	recipes := lo.Map(augmentation.Rows, func(row augmentation.Row, _ int) features.NamedRecipe {
+		return features.NamedRecipe{Name: strings.ReplaceAll(string(row), "+", " + "), Recipe: row.Recipe(views.Default())}
+	})
 	sheet, err := features.ViewPairs(b, images, index, pairs, seed, recipes)
 	sheet.Title = fmt.Sprintf("%s, image %d: pairs of views under each row of the table", images.Name, index)
 	return sheet, err

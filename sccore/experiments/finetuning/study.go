@@ -17,6 +17,7 @@ import (
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -153,18 +154,15 @@ func test(t *finetune.SegmentationTrainer, r *run, config finetune.SegmentationT
 // protocol says how a number is measured.
 func protocol(r *run, config finetune.SegmentationTraining) string {
 	c, a, p := r.Cell.Config, r.Cell.Config.Augmentation, r.Cell.Config.Inference
-	head := fmt.Sprintf("UPerNet of %d channels with an auxiliary FCN", config.Segmenter.Channels)
-	if c.Head == finetune.FPN {
-		head = fmt.Sprintf("semantic FPN of %d channels", config.Segmenter.Channels)
-	}
+	head := lo.Ternary(c.Head == finetune.FPN, "semantic FPN of %d channels", "UPerNet of %d channels with an auxiliary FCN")
 	how := "whole"
 	if p.Mode == finetune.Slide {
 		how = fmt.Sprintf("in crops of %d px every %d px, whose logits are averaged", p.CropSize, p.Stride)
 	}
-	return fmt.Sprintf("%s and %s trained together; %d steps of %d crops of %d px, from images resized into %d×%d px times %g to %g, mirrored half of the time, "+
+	return fmt.Sprintf("%s and "+head+" trained together; %d steps of %d crops of %d px, from images resized into %d×%d px times %g to %g, mirrored half of the time, "+
 		"largest class below %g of a crop, photometric distortion %t; %s; loss over all pixels, batch statistics of %d crops; %d test images resized into "+
 		"%d×%d px, seen %s, logits resized bilinearly to the annotation's size, ignored pixels (255) left out",
-		encoders.Describe(config.Segmenter.ViT), head, c.Steps, c.Batch, a.CropSize, a.Scale.Long, a.Scale.Short, a.MinRatio, a.MaxRatio, a.CatMaxRatio,
+		encoders.Describe(config.Segmenter.ViT), config.Segmenter.Channels, c.Steps, c.Batch, a.CropSize, a.Scale.Long, a.Scale.Short, a.MinRatio, a.MaxRatio, a.CatMaxRatio,
 		a.PhotometricDistortion, c.Optimizer.Protocol(), c.Batch/c.Parts, r.Data.Test.Len(), p.Scale.Long, p.Scale.Short, how)
 }
 

@@ -76,11 +76,7 @@ func Figure(r study.Results, column string) (figures.CurvesRow, error) {
 		by := figures.Series{Name: encoders.Title(row.Key)}
 		for i := range c.Bins {
 			by.X = append(by.X, (2*float64(i)+1)/float64(c.Bins)-1)
-			rate := math.NaN()
-			if mean(evaluation.BinPairs(i)) >= leastShare {
-				rate = mean(evaluation.BinRate(i))
-			}
-			by.Y = append(by.Y, rate)
+			by.Y = append(by.Y, lo.Ternary(mean(evaluation.BinPairs(i)) >= leastShare, mean(evaluation.BinRate(i)), math.NaN()))
 		}
 		rank := figures.Series{Name: by.Name}
 		for g := range evaluation.Deciles {

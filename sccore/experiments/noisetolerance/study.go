@@ -19,6 +19,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -70,10 +71,7 @@ func flippedColumn(share float64) string { return fmt.Sprintf("%.0f %% flipped",
 // cells lists the cells of a profile, all cells of one seed before the next seed, so that the results of an interrupted study are comparable.
 func cells(o study.Options, _ string) (_ []study.Cell[Config], err error) {
 	defer try.Handle(&err)
-	shares := flippedShares
-	if o.Profile == study.Smoke {
-		shares = []float64{0, 0.2}
-	}
+	shares := lo.Ternary(o.Profile == study.Smoke, []float64{0, 0.2}, flippedShares)
 	var cells []study.Cell[Config]
 	for seed := range study.Seeds(Name, o) {
 		for _, loss := range lossNames {

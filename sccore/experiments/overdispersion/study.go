@@ -268,10 +268,7 @@ func record(r *run, _ *recipe.Trainer) (err error) {
 	gate := map[string]float64{}
 	try.E(recipe.AddGate(r.Dir, gate))
 	curve, err := r.Path(recipe.CurveFile)
-	protocol := "linear probe and k-NN of frozen features"
-	if segments(c) {
-		protocol = segmentation(c).Protocol()
-	}
+	protocol := lo.Ternary(segments(c), segmentation(c).Protocol(), "linear probe and k-NN of frozen features")
 	for i := range numbers {
 		if numbers[i].Details == nil {
 			numbers[i].Details = gate

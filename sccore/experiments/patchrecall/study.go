@@ -140,9 +140,6 @@ func chances(results study.Results, rows []study.Row, columns []string, detail s
 }
 
 // details returns a detail of a column's records.
-func details(results study.Results, rows []study.Row, column, name string) (values []float64) {
-	for _, row := range rows {
-		values = append(values, results.Details(row.Key, column, name)...)
-	}
-	return values
+func details(results study.Results, rows []study.Row, column, name string) []float64 {
+	return lo.FlatMap(rows, func(row study.Row, _ int) []float64 { return results.Details(row.Key, column, name) })
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -30,11 +31,9 @@ func cells(o study.Options, dataset string) (_ []study.Cell[recipe.Config], err 
 	try.E(config.Configure(o, &config, dataset == recipe.Images))
 	seeds := study.Seeds(Name, o)
 	try.E(study.CheckSeeds(seeds, config.Shares))
-	var cells []study.Cell[recipe.Config]
-	for seed := range seeds {
-		cells = append(cells, study.Cell[recipe.Config]{Dataset: dataset, Path: []string{dataset}, Seed: seed, Config: config})
-	}
-	return cells, nil
+	return lo.Times(seeds, func(seed int) study.Cell[recipe.Config] {
+		return study.Cell[recipe.Config]{Dataset: dataset, Path: []string{dataset}, Seed: seed, Config: config}
+	}), nil
 }
 
 // Study is the experiment.
@@ -48,7 +47,7 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 	Open: func(o study.Options, _ string, cells []study.Cell[recipe.Config]) (recipe.Data, error) {
 		return recipe.Open(o, cells[0].Config, cells[0].Seed)
 	},
-	Numbers: func(d recipe.Data, c study.Cell[recipe.Config]) (numbers []study.Number) {
+	Numbers: func(d recipe.Data, c study.Cell[recipe.Config]) []study.Number {
 		rows := []string{recipe.RowRandom}
 		if c.Config.Init != "" {
 			rows = append(rows, recipe.RowInit)
@@ -56,10 +55,7 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 		for _, stage := range stagesOf(c.Config) {
 			rows = append(rows, rowsOf[stage.Name])
 		}
-		for _, row := range rows {
-			numbers = append(numbers, recipe.NumbersOf(row, measuresOf(d, c.Config))...)
-		}
-		return numbers
+		return lo.FlatMap(rows, func(row string, _ int) []study.Number { return recipe.NumbersOf(row, measuresOf(d, c.Config)) })
 	},
 	Folder: func(d recipe.Data, c study.Cell[recipe.Config]) string {
 		trained := c.Config
@@ -67,18 +63,10 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 		hash := study.Hash(study.EncodeConfig(trained), []byte(d.Identity()))
 		return filepath.Join("cells", filepath.Join(c.Path...), fmt.Sprintf("seed%d-%s", c.Seed, hash))
 	},
-	Steps: func(_ recipe.Data, c study.Cell[recipe.Config]) (steps int) {
-		for _, stage := range stagesOf(c.Config) {
-			steps += stage.Steps()
-		}
-		return steps
+	Steps: func(_ recipe.Data, c study.Cell[recipe.Config]) int {
+		return lo.SumBy(stagesOf(c.Config), recipe.Stage.Steps)
 	},
-	FLOPs: func(c study.Cell[recipe.Config]) (flops float64) {
-		for _, stage := range stagesOf(c.Config) {
-			flops += stage.FLOPs()
-		}
-		return flops
-	},
+	FLOPs:         func(c study.Cell[recipe.Config]) float64 { return lo.SumBy(stagesOf(c.Config), recipe.Stage.FLOPs) },
 	NewWorker:     func(*run) (study.Worker[recipe.Config, recipe.Data], error) { return worker{}, nil },
 	ProfileConfig: recipe.Defaults,
 	Tables:        func(r study.Results) []figures.Table { return []figures.Table{table(r)} },
@@ -197,10 +185,7 @@ func record(r *run, row string, frozen *evaluation.FeatureExtractor, dir string)
 	if err != nil || len(numbers) == 0 || row == recipe.RowRandom {
 		return cmp.Or(err, r.Record(numbers...))
 	}
-	left := "init" // The folder of the encoder's file.
-	if dir != "" {
-		left = filepath.Base(dir)
-	}
+	left := lo.Ternary(dir == "", "init", filepath.Base(dir)) // The folder of the encoder's file.
 	file, err := r.Path(filepath.Join(left, recipe.OnlineFile))
 	var measured []string
 	for i, n := range numbers {

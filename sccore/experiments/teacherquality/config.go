@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -121,11 +122,7 @@ func conditions(profile study.Profile, photographs bool) (all []Condition) {
 
 // profileConfig returns the configuration of a profile without a condition and before --set, for photographs or for synthetic images.
 func profileConfig(profile study.Profile, photographs bool) Config {
-	size := study.Quick
-	if profile == study.Smoke {
-		size = study.Smoke
-	}
-	trained := recipe.ProfileConfig(size, photographs)
+	trained := recipe.ProfileConfig(lo.Ternary(profile == study.Smoke, study.Smoke, study.Quick), photographs)
 	c := study.Configured(Name, Config{First: trained.First, Second: trained.Second, Probe: trained.Probe}, string(profile), study.Kind(photographs))
 	if photographs {
 		c.First, c.Shares, c.Recall = sccore.Config{}, trained.Shares, trained.Recall

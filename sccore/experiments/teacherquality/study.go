@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -174,10 +175,7 @@ func openPhotographs(o study.Options, c Config, seed int) (d data, err error) {
 func (d data) of(c Condition, seed int) sccore.Data {
 	train := d.Train
 	if c.concentrates() && c.Teacher == 0 { // From labels.
-		level := 0.0
-		if c.Errors == errorsOfObjects {
-			level = c.Level
-		}
+		level := lo.Ternary(c.Errors == errorsOfObjects, c.Level, 0)
 		train.TeacherLabels = mistaken(train.Labels, d.classes, level, uint64(seed))
 	}
 	return train

@@ -183,10 +183,7 @@ func (k kind) follows(detail string) (correlations []float64) {
 // Gains plots the gain at share 1 against the precision of correspondences at the top 5 %, on photographs or on synthetic scenes: one series for each loss, and
 // one with hollow markers of its third encoders.
 func Gains(r study.Results, photographs bool) figures.Curves {
-	k, what := kindOf(r, photographs), "linear mIoU"
-	if photographs {
-		what = "linear recall over patches"
-	}
+	k, what := kindOf(r, photographs), lo.Ternary(photographs, "linear recall over patches", "linear mIoU")
 	f := figures.Curves{
 		Title: fmt.Sprintf("Gain over patch alignment alone at equal length of the gradient%s, %s profile", k.where, k.Profile),
 		X:     "precision of correspondences at the top 5 % (%)", Y: "gain in " + what + " (points)", Levels: []float64{0}, Shift: 0.2,
@@ -198,10 +195,7 @@ func Gains(r study.Results, photographs bool) figures.Curves {
 		third := figures.Series{Bars: figures.Intervals, Look: labels.Look, Hollow: true, Apart: true}
 		for _, c := range ascending {
 			if gains := k.gain(c); c.Loss == loss && c.Share == 1 && len(gains) > 0 {
-				of := &labels
-				if c.Teacher != 0 {
-					of = &third
-				}
+				of := lo.Ternary(c.Teacher == 0, &labels, &third)
 				of.X, of.Values = append(of.X, k.detail(c, top)), append(of.Values, gains)
 			}
 		}

@@ -133,11 +133,7 @@ func (data) Skipped() []string { return []string{} }
 // open reads a dataset, or draws the dataset of a seed.
 func open(o study.Options, dataset string, cells []study.Cell[Config]) (d data, err error) {
 	defer try.Handle(&err)
-	trained := try.E1(trainedEncoders(o))
-	d.trained = map[string]study.Record{}
-	for _, r := range trained {
-		d.trained[r.Cell] = r
-	}
+	d.trained = lo.KeyBy(try.E1(trainedEncoders(o)), func(r study.Record) string { return r.Cell })
 	var settings augmentation.Config
 	try.E(d.trained[cells[0].Name()].DecodeConfig(&settings))
 	d.Data, err = augmentation.Open(o, dataset, settings.Shares, cells[0].Seed)
@@ -187,10 +183,7 @@ func (w worker) Run(r *study.Run[Config, data]) (err error) {
 	images := train.Subset(len(train.Classes) * min(config.Images, train.SmallestClass()))
 	details, tails := map[string]float64{"knn_accuracy": trained.Value / 100}, &theory.TailsFile{}
 	for _, name := range []string{OwnViews, CommonViews} {
-		recipe := settings.Recipe
-		if name == CommonViews {
-			recipe = augmentation.AllCrops.Recipe(recipe)
-		}
+		recipe := lo.Ternary(name == CommonViews, augmentation.AllCrops.Recipe(settings.Recipe), settings.Recipe)
 		flat, dim := try.E2(encoder.Features(images, recipe, uint64(trained.Seed)))
 		for _, form := range theory.Forms {
 			f := try.E1(theory.NewFeaturesInForm(flat, dim, images.Labels, len(train.Classes), form))
@@ -243,11 +236,7 @@ func Ladder(r study.Results, dataset string) figures.Chart {
 	for _, method := range methods.Names {
 		column := augmentation.Column(dataset, method)
 		panel := figures.Curves{Title: augmentation.Title(method), Y: "error rate, or bound on it", Points: true, Levels: []float64{0, 1}, Shift: 0.12}
-		for _, row := range augmentation.Rows {
-			if r.Recorded(string(row), column) {
-				panel.Names = append(panel.Names, string(row))
-			}
-		}
+		panel.Names = lo.FilterMap(augmentation.Rows, func(row augmentation.Row, _ int) (string, bool) { return string(row), r.Recorded(string(row), column) })
 		for i, rung := range study.TableOf(Name, "quantities").Columns[:5] {
 			series := figures.Series{Name: rung.Head, Hollow: i > 0}
 			for place, row := range panel.Names {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -34,7 +35,7 @@ func TestDenseMeasures(t *testing.T) {
 		}
 		d.dense = append(d.dense, denseMeasure(column, m, data, ""))
 	}
-	numbers, err := d.Measure(t.Context(), e, Config{})
+	numbers, err := recipe.MeasureAll(t.Context(), e, d.Measures(Config{}))
 	if err != nil || len(numbers) != 3 {
 		t.Fatalf("%d numbers, %v", len(numbers), err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -116,10 +117,7 @@ func columnsOf(m evaluation.Data) (columns []string) {
 func (config Config) protocol(m evaluation.Data, column string) string {
 	switch {
 	case column == ColumnLinear:
-		images := "all images"
-		if config.Linear.Images > 0 {
-			images = fmt.Sprintf("at most %d images", config.Linear.Images)
-		}
+		images := lo.Ternary(config.Linear.Images > 0, fmt.Sprintf("at most %d images", config.Linear.Images), "all images")
 		return fmt.Sprintf("linear probe of [CLS] features, %d epochs of batches of %d of %s", config.Linear.Epochs, config.Linear.Batch, images)
 	case column == ColumnKNN:
 		return config.KNN.Protocol(" of [CLS] features") + ", cosine"
@@ -176,9 +174,9 @@ func (d Data) Measures(config Config) (all []recipe.Measure) {
 			}
 			return nil
 		}}
-		for _, column := range columnsOf(of) {
-			m.Numbers = append(m.Numbers, study.Number{Column: column, Metric: metrics[column], Unit: "%", Protocol: config.protocol(of, column), Data: of.ID})
-		}
+		m.Numbers = lo.Map(columnsOf(of), func(column string, _ int) study.Number {
+			return study.Number{Column: column, Metric: metrics[column], Unit: "%", Protocol: config.protocol(of, column), Data: of.ID}
+		})
 		all = append(all, m)
 	}
 	return slices.Concat(all, d.RecallMeasures(config.Recall, config.Probe), d.dense)

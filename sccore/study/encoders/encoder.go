@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/hbollon/go-edlib"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -126,10 +127,7 @@ func list(o study.Options, table string, seeds int, read bool) (all []seeded, re
 	case o.Profile == study.Full:
 		random.Architecture = "vit-s16"
 	}
-	for seed := range seeds {
-		all = append(all, seeded{random, seed})
-	}
-	all = append(all, trained...)
+	all = append(lo.Times(seeds, func(seed int) seeded { return seeded{random, seed} }), trained...)
 	ignore, files := map[string]string{}, []string(nil) // By row; assignments.
 	for _, assignment := range o.Set {
 		switch kind, given, _ := strings.Cut(assignment, "."); kind {
@@ -175,12 +173,7 @@ func misspelt(name, row string) bool {
 // anything runs. Keys in it that match a pattern of ignore are left out.
 func fromFiles(table, key, file, ignore string, seeds int) (all []seeded, err error) {
 	defer try.Handle(&err)
-	var keys []string
-	for _, row := range PaperRows(table) {
-		if row.Key != "" {
-			keys = append(keys, row.Key)
-		}
-	}
+	keys := lo.Compact(lo.Map(PaperRows(table), func(row study.Row, _ int) string { return row.Key }))
 	if titles[key] != "" || !rowName.MatchString(key) {
 		return nil, fmt.Errorf("no row %q; want one of %s, or a name of your own of letters, digits and . _ + -", key, strings.Join(keys, ", "))
 	}

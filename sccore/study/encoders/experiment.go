@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -95,15 +96,14 @@ func (e Experiment[C]) open(o study.Options, dataset string, c C, seed int) (eva
 }
 
 // numbers lists the numbers of a cell without their values.
-func (e Experiment[C]) numbers(d evaluation.Data, c study.Cell[C]) (numbers []study.Number) {
+func (e Experiment[C]) numbers(d evaluation.Data, c study.Cell[C]) []study.Number {
 	columns := []string{d.Title()}
 	if e.Columns != nil {
 		columns = e.Columns(d, c)
 	}
-	for _, column := range columns {
-		numbers = append(numbers, study.Number{Row: encoderOf(&c.Config).Row, Column: column})
-	}
-	return numbers
+	return lo.Map(columns, func(column string, _ int) study.Number {
+		return study.Number{Row: encoderOf(&c.Config).Row, Column: column}
+	})
 }
 
 // run measures a cell's encoder and records its numbers.

@@ -31,21 +31,16 @@ var titles = map[string]string{
 
 // Title is the title of a row in tables and pictures. For the paper's rows it is the key.
 func Title(key string) string {
-	if title := titles[key]; title != "" {
-		return title
-	}
-	return key
+	return cmp.Or(titles[key], key)
 }
 
 // OurRows returns the rows with records that the paper's tables do not have, and the rows of weights under the user's own names, which the given table of the
 // paper does not have. Their heads are the method alone.
 func OurRows(results study.Results, table string) []study.Row {
 	keys, printed := []string{Random, Init, First, Control, Second}, PaperRows(table)
-	for _, key := range results.Rows() {
-		if titles[key] == "" && !slices.ContainsFunc(printed, func(row study.Row) bool { return row.Key == key }) {
-			keys = append(keys, key)
-		}
-	}
+	keys = append(keys, lo.Filter(results.Rows(), func(key string, _ int) bool {
+		return titles[key] == "" && !slices.ContainsFunc(printed, func(row study.Row) bool { return row.Key == key })
+	})...)
 	return lo.Map(keys, func(key string, _ int) study.Row { return study.Row{Key: key, Heads: []string{Title(key)}} })
 }
 

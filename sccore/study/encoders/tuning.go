@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/usage"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -100,11 +101,10 @@ func (e Tuning[C, D, T, R, M]) Spec() study.Spec[C, D] {
 		Open: func(o study.Options, dataset string, cells []study.Cell[C]) (D, error) {
 			return e.Images(o, dataset, cells[0].Config, cells[0].Seed)
 		},
-		Numbers: func(d D, c study.Cell[C]) (numbers []study.Number) {
-			for _, column := range e.Columns(d, c.Config) {
-				numbers = append(numbers, study.Number{Row: encoderOf(&c.Config).Row, Column: column})
-			}
-			return numbers
+		Numbers: func(d D, c study.Cell[C]) []study.Number {
+			return lo.Map(e.Columns(d, c.Config), func(column string, _ int) study.Number {
+				return study.Number{Row: encoderOf(&c.Config).Row, Column: column}
+			})
 		},
 		Steps: func(_ D, c study.Cell[C]) int {
 			steps, _ := e.Amount(c.Config)
@@ -188,11 +188,7 @@ func (w tuner[C, D, T, R, M]) Run(r *study.Run[C, D]) (err error) {
 	peak := usage.PeakResident(func() { state, err = w.train(r, trainer) })
 	try.E(err)
 	numbers := try.E1(e.Test(trainer, r, config, state.Last))
-	left := e.Final
-	if left == finalFile {
-		left = Model
-	}
-	left = try.E1(r.Path(left))
+	left := try.E1(r.Path(lo.Ternary(e.Final == finalFile, Model, e.Final)))
 	columns := e.Columns(r.Data, c)
 	steps, batch := e.Amount(c)
 	for i := range numbers {

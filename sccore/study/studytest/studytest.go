@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/study"
@@ -56,11 +57,7 @@ func RecordsByCell(t testing.TB, out, experiment string) map[string]study.Record
 // ValuesByCell are the values of an experiment's records, one a cell.
 func ValuesByCell(t testing.TB, out, experiment string) map[string]float64 {
 	t.Helper()
-	values := map[string]float64{}
-	for cell, r := range RecordsByCell(t, out, experiment) {
-		values[cell] = r.Value
-	}
-	return values
+	return lo.MapValues(RecordsByCell(t, out, experiment), func(r study.Record, _ string) float64 { return r.Value })
 }
 
 // Claim returns the part of a claim; an unknown one is a panic.

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/settings"
 )
 
@@ -57,7 +58,7 @@ func softRanks(x *Node, network SortingNetwork, steepness float64) *Node {
 	x = Transpose(x, 0, 1) // Wires come first, where gathering is cheapest.
 	rows := x.Shape().Dim(1)
 	weights := BroadcastToDims(InsertAxes(ConvertDType(Diagonal(g, m), dtype), -1), m, m, rows)
-	for _, layer := range network.layers(m) {
+	for _, layer := range lo.Ternary(network == OddEven, oddEven, bitonic)(m) {
 		partners, signs := make([][]int32, m), make([][]float64, m)
 		for wire := range m {
 			partners[wire], signs[wire] = []int32{int32(wire)}, []float64{0}
@@ -97,14 +98,7 @@ const (
 // comparator puts the smaller of two wires' values on low.
 type comparator struct{ low, high int }
 
-// layers are the comparisons for n values. Comparisons of one layer share no wire.
-func (s SortingNetwork) layers(n int) [][]comparator {
-	if s == OddEven {
-		return oddEven(n)
-	}
-	return bitonic(n)
-}
-
+// oddEven are the comparisons for n values in layers. Comparisons of one layer share no wire.
 func oddEven(n int) (layers [][]comparator) {
 	for at := range n {
 		var layer []comparator

@@ -97,7 +97,7 @@ func (in install) ensure(ctx context.Context, w io.Writer) (err error) {
 	}
 	defer try.Handle(&err)
 	try.E(os.MkdirAll(in.dir(), 0o777))
-	unlock, _ := try.E2(filelock.Wait(ctx, in.dir(setupLock), func() { fmt.Fprintln(w, "waiting for another set-up of this checkout") }))
+	unlock := try.E1(filelock.Wait(ctx, in.dir(setupLock), func() { fmt.Fprintln(w, "waiting for another set-up of this checkout") }))
 	defer unlock()
 	in.mark(steps) // Another process may have done them.
 	return ended(func() { in.do(ctx, steps, w) })

@@ -30,7 +30,7 @@ func Write(path string, fill func(w io.Writer) error) (err error) {
 	}
 	// Writers of one file take turns. A lock ends with its process, and the next writer writes over what a killed one has left.
 	name := filepath.Join(dir, temporary+filepath.Base(path))
-	unlock, _, err := filelock.Wait(context.Background(), name, nil)
+	unlock, err := filelock.Wait(context.Background(), name, nil)
 	if err != nil { // A file system without locks: each process has a name of its own.
 		unlock, name = func() {}, fmt.Sprintf("%s.%d", name, os.Getpid())
 	}

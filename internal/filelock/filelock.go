@@ -37,11 +37,11 @@ func isAt(path string, file *flock.Flock) bool {
 }
 
 // Wait takes a lock. If another process holds it, Wait calls waiting once, unless it is nil, and then waits until the lock is free or ctx ends, whose
-// error it returns. waited reports whether it had to.
-func Wait(ctx context.Context, path string, waiting func()) (unlock func(), waited bool, err error) {
+// error it returns.
+func Wait(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	unlock, taken, err := Try(path)
 	if err != nil || taken {
-		return unlock, false, err
+		return unlock, err
 	}
 	if waiting != nil {
 		waiting()
@@ -49,11 +49,11 @@ func Wait(ctx context.Context, path string, waiting func()) (unlock func(), wait
 	for {
 		select {
 		case <-ctx.Done():
-			return nil, true, ctx.Err()
+			return nil, ctx.Err()
 		case <-time.After(100 * time.Millisecond):
 		}
 		if unlock, taken, err := Try(path); err != nil || taken {
-			return unlock, true, err
+			return unlock, err
 		}
 	}
 }

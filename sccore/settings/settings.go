@@ -67,15 +67,13 @@ func Given(assignments []string, key string) bool {
 }
 
 // fieldsOf lists the fields of a group, with those of embedded structs. Their keys are those within the group.
-func fieldsOf(group reflect.Value) (all []member) {
-	for _, m := range membersOf("", group) {
+func fieldsOf(group reflect.Value) []member {
+	return lo.FlatMap(membersOf("", group), func(m member, _ int) []member {
 		if m.key == "" {
-			all = append(all, fieldsOf(m.value)...)
-		} else {
-			all = append(all, m)
+			return fieldsOf(m.value)
 		}
-	}
-	return all
+		return []member{m}
+	})
 }
 
 // keysOf lists the keys of a group in alphabetical order.
@@ -139,35 +137,25 @@ type Setting struct {
 }
 
 // List lists the settings of a configuration, a struct, in the order of its fields. Groups that do not apply, which "omitzero" omits, are left out.
-func List(config any) ([]Setting, error) {
-	all, err := list("", reflect.ValueOf(config))
-	for i := range all {
-		all[i].Key = Key(all[i].Key)
-	}
-	return all, err
-}
+func List(config any) ([]Setting, error) { return list("", reflect.ValueOf(config)) }
 
 // Value returns the value of a setting as JSON, by its key as [Apply] takes it; empty if there is no such setting.
 func Value(config any, key string) string {
 	all, _ := List(config) // A configuration always encodes.
-	i := slices.IndexFunc(all, func(s Setting) bool { return s.Key == key })
-	if i < 0 {
-		return ""
-	}
-	return all[i].Value
+	found, _ := lo.Find(all, func(s Setting) bool { return s.Key == key })
+	return found.Value
 }
 
 func list(key string, config reflect.Value) (all []Setting, err error) {
 	defer try.Handle(&err)
 	for _, m := range membersOf(key, config) {
 		if m.value.Kind() == reflect.Struct {
-			nested := try.E1(list(m.key, m.value))
-			all = append(all, nested...)
+			all = append(all, try.E1(list(m.key, m.value))...)
 			continue
 		}
 		encoded := try.E1(json.Marshal(m.value.Interface()))
 		field := fmt.Sprintf("%s.%s.%s", config.Type().PkgPath(), config.Type().Name(), m.field.Name)
-		all = append(all, Setting{m.key, string(encoded), field, allowedBy(m.field.Tag).String()})
+		all = append(all, Setting{Key(m.key), string(encoded), field, allowedBy(m.field.Tag).String()})
 	}
 	return all, nil
 }
@@ -220,8 +208,7 @@ func Changed(prefix string, from, to any) (_ []string, err error) {
 		switch {
 		case bytes.Equal(old, now):
 		case now[0] == '{' && len(old) > 0 && old[0] == '{':
-			inner := try.E1(Changed(prefix+key+".", old, now))
-			changed = append(changed, inner...)
+			changed = append(changed, try.E1(Changed(prefix+key+".", old, now))...)
 		default:
 			changed = append(changed, prefix+key+"="+strings.Trim(string(now), `"`))
 		}

@@ -191,7 +191,7 @@ func (c *call[C, D]) plan(selected []*task[C, D], done recorded) (todo []*task[C
 			add(t)
 		} else {
 			// A run that was killed just after recording still has its checkpoints.
-			_ = train.RemoveCheckpoints(t.dir) // A checkpoint that cannot be removed does no harm.
+			_ = train.RemoveCheckpoints(t.dir, 0) // There may be no folder, and a checkpoint that cannot be removed does no harm.
 		}
 	}
 	for _, t := range c.tasks {
@@ -270,7 +270,7 @@ func (c *call[C, D]) run(ctx context.Context, worker Worker[C, D], t *task[C, D]
 	unlock, free, err := filelock.Try(filepath.Join(r.Dir, LockFile))
 	if err == nil && !free && c.options.Wait {
 		r.Say("waits for the process that is running it")
-		unlock, _, err = filelock.Wait(ctx, filepath.Join(r.Dir, LockFile), nil)
+		unlock, err = filelock.Wait(ctx, filepath.Join(r.Dir, LockFile), nil)
 		free = err == nil
 	}
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -102,7 +101,7 @@ func (l *Loop[M]) Run(ctx context.Context) (err error) {
 	for t.Done() < t.Steps() {
 		if t.Done() > savedAt && (ctx.Err() != nil || time.Since(saved) > l.Every) {
 			try.E(l.save(fmt.Sprintf("%s%09d%s", checkpointPrefix, t.Done(), checkpointSuffix)))
-			try.E(remove(l.Dir, cmp.Or(l.Keep, 2)))
+			try.E(RemoveCheckpoints(l.Dir, cmp.Or(l.Keep, 2)))
 			savedAt, saved = t.Done(), time.Now()
 		}
 		if ctx.Err() != nil {
@@ -249,18 +248,10 @@ func CheckpointStep(name string) (step int, ok bool) {
 }
 
 // Clean removes all checkpoints except the final file. Callers do so once the run's results are recorded.
-func (l *Loop[M]) Clean() error { return remove(l.Dir, 0) }
+func (l *Loop[M]) Clean() error { return RemoveCheckpoints(l.Dir, 0) }
 
-// RemoveCheckpoints removes the checkpoints that a run has left in its folder. A folder that does not exist has none.
-func RemoveCheckpoints(dir string) error {
-	if err := remove(dir, 0); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-// remove removes the oldest checkpoints of a folder and keeps the given number of them. Their names are not those of final files.
-func remove(dir string, keep int) (err error) {
+// RemoveCheckpoints removes the oldest checkpoints that a run has left in its folder and keeps the given number of them. Their names are not those of final files.
+func RemoveCheckpoints(dir string, keep int) (err error) {
 	defer try.Handle(&err)
 	names := try.E1(listCheckpoints(dir))
 	for _, name := range names[:max(0, len(names)-keep)] {

@@ -53,23 +53,18 @@ func Dir() string {
 // Trusted returns an error unless a file or folder is the user's alone: programs run with the user's rights.
 func Trusted(dir string) error {
 	info, err := os.Stat(dir)
-	switch {
-	case os.IsNotExist(err):
+	if os.IsNotExist(err) {
 		return nil
-	case err != nil:
+	} else if err != nil {
 		return err
-	case !own(info):
+	}
+	switch stat, ok := info.Sys().(*syscall.Stat_t); {
+	case !ok || int(stat.Uid) != os.Getuid():
 		return fmt.Errorf("%s belongs to another user", dir)
 	case info.Mode().Perm()&0o022 != 0:
 		return fmt.Errorf("%s can be written by others", dir)
 	}
 	return nil
-}
-
-// own reports whether a file is this user's.
-func own(info fs.FileInfo) bool {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(stat.Uid) == os.Getuid()
 }
 
 // programSuffix and digestSuffix are the ends of the names of entries: programs, and digests of plugins. Nothing else in the folder is counted or removed.

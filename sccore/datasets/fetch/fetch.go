@@ -178,7 +178,7 @@ func (d Dataset) fetch(ctx context.Context, dir string, options Options) (err er
 	isNew := !exists(dir)
 	try.E(os.MkdirAll(dir, 0o777))
 	// Two processes would write to one part.
-	unlock, _, err := filelock.Wait(ctx, lock, func() {
+	unlock, err := filelock.Wait(ctx, lock, func() {
 		options.Say(fmt.Sprintf("another process is fetching %s into %s; waiting for it", d.Key, dir))
 	})
 	if err != nil {

@@ -16,7 +16,7 @@ func TestFetchTwiceAtOnce(t *testing.T) {
 	content := tarred(t, wholeArchive())
 	c := small(content)
 	dir := t.TempDir()
-	unlock, _, err := filelock.Wait(t.Context(), filepath.Join(dir, ".cifar10.lock"), nil)
+	unlock, err := filelock.Wait(t.Context(), filepath.Join(dir, ".cifar10.lock"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,13 +48,13 @@ func TestFetchTwiceAtOnce(t *testing.T) {
 		t.Errorf("left %s", left)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	unlock, _, err = filelock.Wait(ctx, filepath.Join(dir, ".other.lock"), nil)
+	unlock, err = filelock.Wait(ctx, filepath.Join(dir, ".other.lock"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unlock()
 	cancel()
-	if _, _, err := filelock.Wait(ctx, filepath.Join(dir, ".other.lock"), nil); !errors.Is(err, context.Canceled) {
+	if _, err := filelock.Wait(ctx, filepath.Join(dir, ".other.lock"), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("waiting after an interrupt: %v", err)
 	}
 }

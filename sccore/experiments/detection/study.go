@@ -298,15 +298,13 @@ func stagesOf(model *finetune.DetectionModel, images *datasets.ObjectImages, pla
 	}
 	found, stages := try.E2(model.Entering(context.Background(), a))
 	for i, entering := range stages {
-		for k, box := range entering[:min(len(entering), mostProposals)] {
-			rows[1+i] = append(rows[1+i], figures.Object{Box: box, Class: k}) // A colour for each proposal, to follow it.
-		}
+		rows[1+i] = lo.Map(entering[:min(len(entering), mostProposals)], func(box [4]float64, k int) figures.Object {
+			return figures.Object{Box: box, Class: k} // A colour for each proposal, to follow it.
+		})
 	}
-	for _, f := range found {
-		if f.Score > leastDrawn {
-			rows[4] = append(rows[4], figures.Object{Box: f.Box, Mask: f.Mask, Class: f.Class, Label: fmt.Sprintf("%.2f", f.Score)})
-		}
-	}
+	rows[4] = lo.FilterMap(found, func(f finetune.Found, _ int) (figures.Object, bool) {
+		return figures.Object{Box: f.Box, Mask: f.Mask, Class: f.Class, Label: fmt.Sprintf("%.2f", f.Score)}, f.Score > leastDrawn
+	})
 	return rows, nil
 }
 

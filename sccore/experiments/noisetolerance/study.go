@@ -194,10 +194,7 @@ func (s *student) train(r *run) (precision, loss float64, err error) {
 	patches := synthetic.NewPatches(synthetic.PatchPairs{
 		Classes: c.Classes, Dim: c.Dim, Noise: c.Noise, Patches: c.Patches, High: c.High, Low: c.Low, LabelNoise: c.LabelNoise, Flipped: c.Flipped,
 	}, uint64(r.Cell.Seed))
-	initial := make([]float32, c.Dim*c.EmbeddingDim)
-	for i := range initial {
-		initial[i] = float32(patches.Rand.NormFloat64() / math.Sqrt(float64(c.Dim)))
-	}
+	initial := lo.Times(c.Dim*c.EmbeddingDim, func(int) float32 { return float32(patches.Rand.NormFloat64() / math.Sqrt(float64(c.Dim))) })
 	weights := tensors.FromFlatDataAndDimensions(initial, c.Dim, c.EmbeddingDim)
 	velocity := tensors.FromScalarAndDimensions(float32(0), c.Dim, c.EmbeddingDim)
 	features := func(x []float32, n int) *tensors.Tensor {

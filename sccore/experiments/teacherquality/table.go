@@ -134,13 +134,9 @@ func (k kind) predictions() figures.Table {
 }
 
 // seeds is the number of seeds, up to the highest one with a record.
-func (k kind) seeds() (n int) {
-	for _, c := range k.conditions {
-		for _, record := range k.Of(c.row(), k.column) {
-			n = max(n, record.Seed+1)
-		}
-	}
-	return n
+func (k kind) seeds() int {
+	records := lo.FlatMap(k.conditions, func(c Condition, _ int) []study.Record { return k.Of(c.row(), k.column) })
+	return lo.Max(lo.Map(records, func(r study.Record, _ int) int { return r.Seed + 1 }))
 }
 
 // over returns CoTAP's value minus another loss's value, for each seed the mean over the conditions in which both have run.

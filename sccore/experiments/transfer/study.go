@@ -337,12 +337,9 @@ func kept(r *run, fixed evaluation.FrozenFeatures) (crops []evaluation.Patches, 
 	if r.Cell.Config.Crops == 0 {
 		return nil, nil
 	}
-	var samples []evaluation.Sample
-	for _, image := range r.Data.trained {
-		for crop := range r.Cell.Config.Crops {
-			samples = append(samples, evaluation.Sample{Image: image, Crop: crop})
-		}
-	}
+	samples := lo.FlatMap(r.Data.trained, func(image, _ int) []evaluation.Sample {
+		return lo.Times(r.Cell.Config.Crops, func(crop int) evaluation.Sample { return evaluation.Sample{Image: image, Crop: crop} })
+	})
 	patches := fixed.Grid() * fixed.Grid()
 	if gib := float64(len(samples)*patches*(4*fixed.Extractor.ViT.Dim+64)) / (1 << 30); gib > r.Cell.Config.CacheGiB {
 		r.Warnf("%s: features are computed each time, because %.1f GiB of them exceed cache_gib, %g", r.Cell.Name(), gib, r.Cell.Config.CacheGiB)

@@ -86,12 +86,7 @@ func (r Row) Transformations() int { return strings.Count(string(r), "+") + 1 }
 
 // Heads are the row's entries in the switch columns of figures.Paper("effect_aug_full").
 func (r Row) Heads() []string {
-	heads := make([]string, 5)
-	for i, transformation := range []string{"crop", "blur", "gray", "jitter", "flip"} {
-		if r.Has(transformation) {
-			heads[i] = "1"
-		}
-	}
+	heads := lo.Map([]string{"crop", "blur", "gray", "jitter", "flip"}, func(t string, _ int) string { return lo.Ternary(r.Has(t), "1", "") })
 	if r.Has("same") {
 		heads[0] = "same"
 	}
@@ -234,10 +229,6 @@ func Open(o study.Options, dataset string, shares, seed int) (d Data, err error)
 }
 
 // Datasets returns the titles of the datasets with records, the paper's first.
-func Datasets(r study.Results) (titles []string) {
-	for _, column := range r.Columns() { // In the alphabet capitals come first.
-		dataset, _, _ := strings.Cut(column, "/")
-		titles = append(titles, dataset)
-	}
-	return slices.Compact(titles)
+func Datasets(r study.Results) []string {
+	return lo.Uniq(lo.Map(r.Columns(), func(column string, _ int) string { return strings.Split(column, "/")[0] })) // In the alphabet capitals come first.
 }

@@ -189,7 +189,7 @@ func fromHub(ctx context.Context, id, revision, file string, watch Watch) (_ str
 		return "", fmt.Errorf("the repository has none of %s; hf://%s/FILE names another", strings.Join(weightFiles, ", "), id)
 	}
 	try.E(os.MkdirAll(folder, 0o755))
-	unlock, _ := try.E2(filelock.Wait(ctx, filepath.Join(folder, ".semcon.lock"), nil)) // Two processes would write to one part.
+	unlock := try.E1(filelock.Wait(ctx, filepath.Join(folder, ".semcon.lock"), nil)) // Two processes would write to one part.
 	defer unlock()
 	came := false
 	get := func(name string) (string, error) {

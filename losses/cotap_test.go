@@ -11,7 +11,6 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/semcon/semcon/internal/gradcheck"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/settings"
@@ -202,7 +201,7 @@ func TestCoTAPGradients(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		for name, f := range algorithms(losses.DefaultCoTAP()) {
 			t.Run(name, func(t *testing.T) {
-				gradcheck.Scalar(t, b, func(in []*graph.Node) *graph.Node {
+				testbackend.CheckGradient(t, b, func(in []*graph.Node) *graph.Node {
 					return f(in[0], graph.ConstTensor(in[0].Graph(), target))
 				}, 1e-5, tensors.FromValue(p))
 			})

@@ -8,7 +8,6 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/semcon/semcon/internal/gradcheck"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/settings"
@@ -291,7 +290,7 @@ func TestArctan(t *testing.T) {
 				t.Errorf("arctan %g: %g, want %g", x.Value().([]float64)[i], got, want)
 			}
 		}
-		gradcheck.Scalar(t, b, func(in []*graph.Node) *graph.Node {
+		testbackend.CheckGradient(t, b, func(in []*graph.Node) *graph.Node {
 			return graph.ReduceAllSum(losses.Arctan(in[0]))
 		}, 1e-8, x)
 	})

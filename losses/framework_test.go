@@ -10,7 +10,6 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/semcon/semcon/internal/gradcheck"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/losses"
 )
@@ -127,7 +126,7 @@ func TestTermsAgainstReference(t *testing.T) {
 			exec.Finalize()
 			t.Run(name, func(t *testing.T) {
 				x, y := term.inputs(rand.New(rand.NewPCG(9, 22)))
-				gradcheck.Scalar(t, b, func(in []*graph.Node) *graph.Node {
+				testbackend.CheckGradient(t, b, func(in []*graph.Node) *graph.Node {
 					return term.graph(in[0], graph.Const(in[0].Graph(), [][]float64(y)))
 				}, 1e-6, tensors.FromValue([][]float64(x)))
 			})
@@ -210,7 +209,7 @@ func TestCorrespondence(t *testing.T) {
 				}
 			}
 		}
-		gradcheck.Scalar(t, b, func(in []*graph.Node) *graph.Node {
+		testbackend.CheckGradient(t, b, func(in []*graph.Node) *graph.Node {
 			return losses.BCE(losses.Correspondence(in[0], in[1]), graph.Const(in[0].Graph(), [][]float64{scoresOf(rand.New(rand.NewPCG(1, 1)), 12, 0)}))
 		}, 1e-6, tensors.FromValue(u[:1]), tensors.FromValue(v[:1]))
 	})

@@ -11,7 +11,6 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/semcon/semcon/internal/gradcheck"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/heads"
@@ -150,7 +149,7 @@ func TestIBOTPatches(t *testing.T) {
 				t.Fatalf("the targets have gradient %g", entry)
 			}
 		}
-		gradcheck.Scalar(t, b, func(in []*graph.Node) *graph.Node {
+		testbackend.CheckGradient(t, b, func(in []*graph.Node) *graph.Node {
 			return losses.IBOTPatches(in[0], graph.Const(in[0].Graph(), targets), graph.Const(in[0].Graph(), masks), temperature)
 		}, 1e-6, tensors.FromValue(student))
 	})

@@ -10,7 +10,6 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/semcon/semcon/internal/gradcheck"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/losses"
 )
@@ -100,7 +99,7 @@ func TestGradients(t *testing.T) {
 					}
 					return o.graph(all)
 				}
-				gradcheck.Scalar(t, b, f, 1e-6, inputs[:free]...)
+				testbackend.CheckGradient(t, b, f, 1e-6, inputs[:free]...)
 			})
 		}
 	})

@@ -6,7 +6,6 @@ import (
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/semcon/semcon/internal/gradcheck"
 	"github.com/semcon/semcon/internal/testbackend"
 )
 
@@ -57,7 +56,7 @@ func TestGradientsOfBoxes(t *testing.T) {
 		a := tensors.FromValue([][]float64{{1, 2, 5, 7.5}, {0, 0, 3, 2}, {6, 1, 9, 4}})
 		b := tensors.FromValue([][]float64{{2, 1, 6, 7}, {4, 5, 7, 9}, {7, 2, 8, 3}})
 		codes := tensors.FromValue([][]float64{{0.3, -0.2, 0.5, 1}, {2, 1, -1, 0.1}, {0, 0.4, 0.2, -3}})
-		gradcheck.Scalar(t, backend, func(in []*Node) *Node {
+		testbackend.CheckGradient(t, backend, func(in []*Node) *Node {
 			decoded := Coder{0.1, 0.1, 0.2, 0.2}.Decode(in[0], in[2])
 			giou := GIoU(decoded, in[1])
 			return ReduceAllSum(Mul(giou, AddScalar(Sin(IotaFull(giou.Graph(), giou.Shape())), 1.5)))

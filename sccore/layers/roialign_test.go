@@ -12,7 +12,6 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/semcon/semcon/internal/gradcheck"
 	"github.com/semcon/semcon/internal/testbackend"
 )
 
@@ -86,7 +85,7 @@ func TestRoIAlignGradient(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		rng := rand.New(rand.NewPCG(3, 4))
 		for _, samples := range []int{0, 2} {
-			gradcheck.Scalar(t, b, func(in []*Node) *Node {
+			testbackend.CheckGradient(t, b, func(in []*Node) *Node {
 				g := in[0].Graph()
 				boxes := Const(g, [][]float64{{0.1, 0.25, 0.7, 0.6}, {0, 0.3, 1, 0.55}})
 				y := RoIAlign{OutputSize: 2, SamplingRatio: samples}.Pool(in[0], boxes, Const(g, []float64{0, 1}))

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/jsonstream"
 	"github.com/semcon/semcon/sccore/rle"
 )
@@ -58,22 +59,21 @@ var panopticFiles sync.Map
 func parsePanoptic(r io.Reader, name string) (panoptic, error) {
 	p, segments := newInstanceParser(r, name), panoptic{}
 	return segments, p.read(map[string]func(i int) error{"annotations": p.masks(func(m panopticMask) {
-		segments[m.FileName] = map[uint32]uint32{}
-		for _, s := range m.Segments {
-			segments[m.FileName][s.ID] = uint32(s.Category)
-		}
+		segments[m.FileName] = lo.SliceToMap(m.Segments, func(s panopticSegment) (uint32, uint32) { return s.ID, uint32(s.Category) })
 	})})
 }
 
 // panopticMask is an annotated image of a panoptic file.
 type panopticMask struct {
-	Image    int64  `json:"image_id"`
-	FileName string `json:"file_name"`
-	Segments []struct {
-		ID       uint32    `json:"id"`
-		Category int64     `json:"category_id"`
-		Crowd    crowdFlag `json:"iscrowd"`
-	} `json:"segments_info"`
+	Image    int64             `json:"image_id"`
+	FileName string            `json:"file_name"`
+	Segments []panopticSegment `json:"segments_info"`
+}
+
+type panopticSegment struct {
+	ID       uint32    `json:"id"`
+	Category int64     `json:"category_id"`
+	Crowd    crowdFlag `json:"iscrowd"`
 }
 
 // masks reads an annotated image of a panoptic file and passes it on.

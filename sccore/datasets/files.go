@@ -23,6 +23,7 @@ import (
 	"strings"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 )
 
 // maxFileBytes and maxFolderDepth bound what a folder or an archive may ask for.
@@ -220,9 +221,7 @@ func FindImages(inputs ...string) (paths []string, skipped []Skipped, err error)
 			return nil, nil, fmt.Errorf("%s: %w", input, Reason(err))
 		case err == nil && info.IsDir():
 			folder := try.E1(OpenImageFolder(input))
-			for _, file := range folder.files {
-				paths = append(paths, filepath.Join(input, filepath.FromSlash(file)))
-			}
+			paths = append(paths, lo.Map(folder.files, func(file string, _ int) string { return filepath.Join(input, filepath.FromSlash(file)) })...)
 			skipped = append(skipped, folder.Skipped...)
 		default: // Whoever reads it says whether it is there.
 			paths = append(paths, input)

@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 )
 
 // ImageFolder is a folder of JPEG and PNG images of any size. Images are read from disk on demand.
@@ -273,10 +274,8 @@ func ImageNet(dir string, split Split) (_ *ImageFolder, err error) {
 		return nil, missingf("%s has no %s images: %s does not exist", name, split, folder)
 	}
 	images := try.E1(OpenImageFolder(folder))
-	for _, file := range images.files {
-		if path.Dir(file) == "." {
-			return nil, missingf("%s has no labelled %s images: %s lies outside the class folders", name, split, filepath.Join(folder, file))
-		}
+	if file, outside := lo.Find(images.files, func(file string) bool { return path.Dir(file) == "." }); outside {
+		return nil, missingf("%s has no labelled %s images: %s lies outside the class folders", name, split, filepath.Join(folder, file))
 	}
 	return images, nil
 }

@@ -214,9 +214,7 @@ func namesIn(folder, ending string, nested bool) (names []string, err error) {
 			if err != nil {
 				return nil, err
 			}
-			for _, name := range inner {
-				names = append(names, path.Join(entry.Name(), name))
-			}
+			names = append(names, lo.Map(inner, func(name string, _ int) string { return path.Join(entry.Name(), name) })...)
 		} else if !nested && ends && !strings.HasPrefix(entry.Name(), ".") {
 			names = append(names, name)
 		}
@@ -255,11 +253,5 @@ func locate(dataset, dir string, folders []string, holds ...string) (string, err
 
 // shareOf splits a sample that has no official splits: even positions are for training, odd ones for testing. An empty share is not nil.
 func shareOf(names []string, split Split) []string {
-	share := []string{}
-	for i, name := range names {
-		if (i%2 == 0) == (split == Train) {
-			share = append(share, name)
-		}
-	}
-	return share
+	return lo.Filter(names, func(_ string, i int) bool { return (i%2 == 0) == (split == Train) })
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/panics"
 	"golang.org/x/sync/errgroup"
 )
@@ -137,9 +138,7 @@ func (l Loader) read(ctx context.Context, step int, orders *[2]Order) (*Batch, e
 	}
 	// Positives come second because a broken image may have been replaced.
 	b.Positives = b.Objects
-	for _, image := range b.Images[:b.Objects] {
-		b.Images = append(b.Images, l.Positive(step, image))
-	}
+	b.Images = append(b.Images, lo.Map(b.Images[:b.Objects], func(image int32, _ int) int32 { return l.Positive(step, image) })...)
 	return b, l.readFrom(ctx, b, b.Objects+b.Scenes)
 }
 

@@ -137,10 +137,8 @@ func readPair(content []byte, folder, name string) (KeypointPair, error) {
 	if err := json.Unmarshal(content, &read); err != nil {
 		return KeypointPair{}, fmt.Errorf("cannot be read: %.200w", err)
 	}
-	for _, part := range []string{read.Source, read.Target, read.Category} {
-		if !isName(part) {
-			return KeypointPair{}, fmt.Errorf("%.80q is no name of an image or a category", part)
-		}
+	if other, found := lo.Find([]string{read.Source, read.Target, read.Category}, func(part string) bool { return !isName(part) }); found {
+		return KeypointPair{}, fmt.Errorf("%.80q is no name of an image or a category", other)
 	}
 	switch {
 	case len(read.From) == 0 || len(read.From) != len(read.To):

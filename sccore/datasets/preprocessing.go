@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/settings"
 )
 
@@ -144,15 +145,7 @@ func (p Preprocessing) padded(picture *image.RGBA, from Size, patch int) ([]uint
 
 // Normalize returns pixels as an encoder takes them: scaled to [0, 1], less the mean and divided by the deviation.
 func (p Preprocessing) Normalize(pixels []uint8) []float32 {
-	mean, std := [3]float32{}, [3]float32{}
-	for c := range 3 {
-		mean[c], std[c] = float32(p.Mean[c]), float32(p.Std[c])
-	}
-	values := make([]float32, len(pixels))
-	for i, x := range pixels {
-		values[i] = (float32(x)/255 - mean[i%3]) / std[i%3]
-	}
-	return values
+	return lo.Map(pixels, func(x uint8, i int) float32 { return (float32(x)/255 - float32(p.Mean[i%3])) / float32(p.Std[i%3]) })
 }
 
 // ReadFile is [Preprocessing.Apply] of a JPEG or PNG file, turned upright by its EXIF orientation. The error names the file.

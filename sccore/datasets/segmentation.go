@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"image"
@@ -250,10 +251,7 @@ func shareOfSet[S set[S]](from S, share, parts int, identity string) S {
 // Only returns the same images with only some of the classes, in the order given. Pixels of other classes are ignored. It is for sets in which some classes
 // hardly occur. The error names a class that the dataset does not have, or that is given twice.
 func (s *Segmentation) Only(classes ...string) (*Segmentation, error) {
-	var of [256]uint8
-	for i := range of {
-		of[i] = Ignore
-	}
+	of := bytes.Repeat([]uint8{Ignore}, 256)
 	only := *s
 	only.Classes, only.colours = slices.Clone(classes), nil
 	palette := s.Colours()
@@ -278,10 +276,7 @@ func (s *Segmentation) Only(classes ...string) (*Segmentation, error) {
 			return nil, err
 		}
 		kept := *a
-		kept.Mask = make([]uint8, len(a.Mask))
-		for p, class := range a.Mask {
-			kept.Mask[p] = of[class]
-		}
+		kept.Mask = lo.Map(a.Mask, func(class uint8, _ int) uint8 { return of[class] })
 		return &kept, nil
 	}
 	only.Identity = fmt.Sprintf("classes %s of (%s)", strings.Join(classes, ", "), s.Identity)

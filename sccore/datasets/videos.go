@@ -54,10 +54,8 @@ func davisNames(root, list string) (set *Videos, names []string, err error) {
 			continue
 		}
 		names, err := readList(file, true)
-		for i, name := range names {
-			if slices.Contains(names[:i], name) {
-				return nil, nil, fmt.Errorf("%s: %s is listed twice", file, name)
-			}
+		if twice := lo.FindDuplicates(names); len(twice) > 0 {
+			return nil, nil, fmt.Errorf("%s: %s is listed twice", file, twice[0])
 		}
 		return &Videos{Name: "DAVIS-" + year + " " + list}, names, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/samber/lo"
 )
 
 // smallest is the floor, in pixels and in square pixels, of the sides and areas by which is divided or whose logarithm is taken, as mmdetection's eps.
@@ -282,10 +283,7 @@ func NMS(boxes, scores, groups, present *Node, threshold float64) *Node {
 	there := ConvertDType(present, dtypes.Float32)
 	state := []*Node{Scalar(g, dtypes.Float32, 1), there, ConvertDType(suppresses, dtypes.Float32), there}
 	parameters := func(g *Graph) (changes, there, suppresses, keep *Node) {
-		p := make([]*Node, len(state))
-		for i, node := range state {
-			p[i] = Parameter(g, fmt.Sprintf("state%d", i), node.Shape())
-		}
+		p := lo.Map(state, func(node *Node, i int) *Node { return Parameter(g, fmt.Sprintf("state%d", i), node.Shape()) })
 		return p[0], p[1], p[2], p[3]
 	}
 	again := NewClosure(g, func(g *Graph) []*Node {

@@ -38,11 +38,7 @@ func NewImage(pixels []uint8, size datasets.Size, by datasets.Preprocessing) Ima
 
 // RGB undoes [NewImage]: [Height, Width, 3] in [0, 1].
 func (im Image) RGB(by datasets.Preprocessing) []float32 {
-	colours := make([]float32, len(im.Pixels))
-	for i, x := range im.Pixels {
-		colours[i] = min(max(x*float32(by.Std[i%3])+float32(by.Mean[i%3]), 0), 1)
-	}
-	return colours
+	return lo.Map(im.Pixels, func(x float32, i int) float32 { return min(max(x*float32(by.Std[i%3])+float32(by.Mean[i%3]), 0), 1) })
 }
 
 // Features are the features of one image.

@@ -140,10 +140,7 @@ func (p LabelPropagation) Measure(ctx context.Context, e *Encoder, d Data) (r Re
 	var objects []metrics.JF
 	try.E(p.TrackAll(ctx, e, d.Videos, func(v datasets.Video, masks [][]uint8) (err error) {
 		defer try.HandleF(&err, func() { err = fmt.Errorf("video %s: %w", v.Name, err) })
-		count, truth := try.E1(v.Objects()), make([][]uint8, v.Frames)
-		for i := range truth {
-			truth[i] = try.E1(v.Mask(i))
-		}
+		count, truth := try.E1(v.Objects()), lo.Times(v.Frames, func(i int) []uint8 { return try.E1(v.Mask(i)) })
 		measured := try.E1(metrics.EvaluateJF(truth, masks, v.Height, v.Width, count))
 		objects, frames, done = append(objects, measured...), frames+v.Frames, done+1
 		e.progress(done, len(d.Videos), "videos", "%s: J&F %.1f %%", v.Name, 100*metrics.MeanJF(measured).Mean())

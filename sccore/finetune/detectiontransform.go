@@ -73,12 +73,9 @@ func (t DetectionTransform) Apply(a *datasets.SegmentedImage, objects []Object, 
 	g := t.geometry(datasets.Size{Height: a.Height, Width: a.Width}, canvas, views.Stream(seed, epoch, int32(image), 0, "geometry"))
 	out := DetectionImage{
 		Pixels: make([]uint8, 3*canvas.Height*canvas.Width), Size: g.size,
-		Boxes: make([]float32, 4*count), Labels: make([]int32, count), Masks: make([]uint8, count*maskSize*maskSize), Frames: make([]float32, 4*count),
+		Boxes: make([]float32, 4*count), Labels: slices.Repeat([]int32{-1}, count), Masks: make([]uint8, count*maskSize*maskSize), Frames: make([]float32, 4*count),
 	}
 	g.write(out.Pixels, canvas.Width, a)
-	for i := range out.Labels {
-		out.Labels[i] = -1
-	}
 	n := 0
 	for _, object := range objects {
 		box, ok := g.box(object.Box)
@@ -240,10 +237,8 @@ func (o *canvasOrder) canvas(i int) datasets.Size {
 
 // at returns the images of a part, counted from the start of the first epoch, and their canvas.
 func (o *canvasOrder) at(position int) (canvas datasets.Size, images []Place) {
-	count, size := 0, o.part()
-	for _, group := range o.groups {
-		count += (len(group) + size - 1) / size
-	}
+	size := o.part()
+	count := lo.SumBy(o.groups[:], func(group []int) int { return (len(group) + size - 1) / size })
 	if epoch := position / count; epoch != o.epoch {
 		random := rand.New(rand.NewPCG(o.seed, uint64(epoch)))
 		o.epoch, o.batches = epoch, nil

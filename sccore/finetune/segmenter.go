@@ -179,11 +179,10 @@ func (t SegmentationTraining) loss(scope *model.Scope, inputs []*Node) (*Node, [
 func (t SegmentationTraining) Batches(ctx context.Context, images *datasets.Segmentation, seed uint64, from int) iter.Seq2[*Batch[SegmentationCrop], error] {
 	order := datasets.Order{Seed: seed}
 	return batches(ctx, t.Training, images.Len(), from, func(number int) (datasets.Size, []Place) {
-		places := make([]Place, t.part())
-		for i := range places {
-			places[i].Epoch, places[i].Image = order.At(number*t.part()+i, images.Len())
-		}
-		return datasets.Size{Height: t.Transform.CropSize, Width: t.Transform.CropSize}, places
+		return datasets.Size{Height: t.Transform.CropSize, Width: t.Transform.CropSize}, lo.Times(t.part(), func(i int) (at Place) {
+			at.Epoch, at.Image = order.At(number*t.part()+i, images.Len())
+			return at
+		})
 	}, func(_ datasets.Size, at Place) (crop SegmentationCrop, err error) {
 		defer try.Handle(&err)
 		return t.Transform.Apply(try.E1(images.Read(at.Image)), seed, at.Epoch, at.Image), nil

@@ -115,10 +115,7 @@ func (t SegmentationTransform) isMixed(a *datasets.SegmentedImage, g geometry) b
 			counts[line[column]]++
 		}
 	}
-	most, all := 0, 0
-	for _, count := range counts[:datasets.Ignore] {
-		most, all = max(most, count), all+count
-	}
+	most, all := slices.Max(counts[:datasets.Ignore]), lo.Sum(counts[:datasets.Ignore])
 	return all > 0 && float64(most)/float64(all) < t.CatMaxRatio
 }
 

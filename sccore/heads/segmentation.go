@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/model/initializer"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/settings"
 )
@@ -244,11 +245,10 @@ var PoolScales = []int{1, 2, 3, 6}
 func (d Decoder) UPerNet(scope *model.Scope, levels []*Node) *Node {
 	scope = scope.At("decode_head")
 	top := len(levels) - 1
-	maps := make([]*Node, len(levels))
-	for i, level := range levels[:top] {
-		maps[i] = d.module(scope.At("lateral_convs").At("%d", i), level, 1, d.Channels)
-	}
-	maps[top] = d.pooled(scope, levels[top])
+	maps := lo.Map(levels[:top], func(level *Node, i int) *Node {
+		return d.module(scope.At("lateral_convs").At("%d", i), level, 1, d.Channels)
+	})
+	maps = append(maps, d.pooled(scope, levels[top]))
 	for i := top; i > 0; i-- {
 		maps[i-1] = Add(maps[i-1], like(maps[i-1], maps[i], layers.ResizeBilinear))
 	}
@@ -317,10 +317,7 @@ func (d Decoder) neck(scope *model.Scope, levels []*Node) []*Node {
 		limit := math.Sqrt(6 / float64(size*size*(x.Shape().Dim(3)+d.NeckChannels))) // Glorot's.
 		return layers.BiasedConvolution(scope, x, size, d.NeckChannels, initializer.RandomUniformFn(scope, -limit, limit))
 	}
-	maps := make([]*Node, len(levels))
-	for i, level := range levels {
-		maps[i] = convolution(scope.At("lateral_convs").At("%d", i), level, 1)
-	}
+	maps := lo.Map(levels, func(level *Node, i int) *Node { return convolution(scope.At("lateral_convs").At("%d", i), level, 1) })
 	for i := len(maps) - 1; i > 0; i-- {
 		maps[i-1] = Add(maps[i-1], like(maps[i-1], maps[i], layers.ResizeNearest))
 	}

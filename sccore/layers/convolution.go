@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
@@ -56,20 +55,15 @@ func BiasedConvolution(scope *model.Scope, x *Node, size, out int, initial model
 // ConvolutionWith is [Convolution] with the given weight, [size, size, in, out].
 func ConvolutionWith(x, weight *Node, stride int) *Node {
 	x.AssertRank(4)
-	size := weight.Shape().Dim(0)
+	size, b := weight.Shape().Dim(0), x.Graph().Backend()
 	switch {
-	case isAccelerator(x.Graph().Backend()):
+	case b.Name() == "xla" && !strings.Contains(b.DeviceDescription(0), "CPU"): // It has hand-tuned convolutions, as CUDA has.
 		return libraryConvolution(x, weight, stride)
 	case size == 3 && stride == 1 && x.Shape().Dim(-1) > 3:
 		return winograd(x, weight)
 	default:
 		return patchConvolution(x, weight, stride)
 	}
-}
-
-// isAccelerator reports whether the backend has hand-tuned convolutions, as CUDA has.
-func isAccelerator(b compute.Backend) bool {
-	return b.Name() == "xla" && !strings.Contains(b.DeviceDescription(0), "CPU")
 }
 
 // libraryConvolution leaves the convolution to the backend.

@@ -213,10 +213,7 @@ func (m *cocoMeans) add(cells []*cocoCell) {
 // result returns the means over categories and thresholds, -1 without any category.
 func (m *cocoMeans) result() (r COCOAP) {
 	for k, field := range r.fields() {
-		sum := 0.0
-		for _, t := range cocoNumbers[k].thresholds {
-			sum += m[k].sums[t]
-		}
+		sum := lo.SumBy(cocoNumbers[k].thresholds, func(t int) float64 { return m[k].sums[t] })
 		if *field = -1; m[k].categories > 0 {
 			*field = sum / float64(len(cocoNumbers[k].thresholds)*m[k].categories)
 		}

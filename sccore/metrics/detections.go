@@ -15,6 +15,7 @@ import (
 	"github.com/semcon/semcon/internal/jsonstream"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/rle"
+	"gonum.org/v1/gonum/floats"
 )
 
 // Detection is an object that a detector found in an image.
@@ -197,18 +198,9 @@ func boxIoU(detected, truth [4]float64, crowd bool) float64 {
 
 // cocoIoUs are the thresholds of IoU from 0.5 to 0.95, and cocoRecalls the sampled recalls from 0 to 1, with the last digits of numpy.linspace.
 var (
-	cocoIoUs    = linspace[[10]float64](0.5, 0.95)
-	cocoRecalls = linspace[[101]float64](0, 1)
+	cocoIoUs    = [10]float64(floats.Span(make([]float64, 10), 0.5, 0.95))
+	cocoRecalls = floats.Span(make([]float64, 101), 0, 1)
 )
-
-func linspace[T [10]float64 | [101]float64](start, stop float64) (out T) {
-	step := (stop - start) / float64(len(out)-1)
-	for i := range len(out) - 1 {
-		out[i] = float64(float64(i)*step) + start
-	}
-	out[len(out)-1] = stop
-	return out
-}
 
 // matches is what one IoU threshold makes of a cell's detections.
 type matches struct {

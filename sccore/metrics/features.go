@@ -122,11 +122,8 @@ func EffectiveRank(covariance *mat.SymDense) float64 {
 	if !eigen.Factorize(covariance, false) {
 		return math.NaN()
 	}
-	total, entropy := 0.0, 0.0
-	values := eigen.Values(nil)
-	for _, value := range values {
-		total += max(value, 0)
-	}
+	values, entropy := eigen.Values(nil), 0.0
+	total := lo.SumBy(values, func(value float64) float64 { return max(value, 0) })
 	if total < 1e-24 {
 		return 0
 	}

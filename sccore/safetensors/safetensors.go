@@ -358,10 +358,7 @@ func readHeader(header []byte) (entries map[string]Tensor, metadata map[string]s
 
 // WriteNPY writes a tensor as a NumPy file. The write is atomic.
 func WriteNPY(path string, values RawTensor) error {
-	sizes := make([]string, len(values.Shape))
-	for i, dim := range values.Shape {
-		sizes[i] = fmt.Sprint(dim)
-	}
+	sizes := lo.Map(values.Shape, func(dim, _ int) string { return fmt.Sprint(dim) })
 	header := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }", strings.Join(sizes, ", "))
 	header += strings.Repeat(" ", 63-(10+len(header))%64) + "\n" // The format aligns its data to 64 bytes.
 	return atomicfile.Write(path, func(w io.Writer) error {

@@ -216,10 +216,7 @@ func ImportModel(named map[string]*tensors.Tensor, store *model.Store) error {
 // variable may have, without the parts that wrappers of modules add; the first that has a tensor of its shape in PyTorch's layout counts. The error names the file.
 func Take(path string, store *model.Store, keys func(variable string) []string) (taken []string, err error) {
 	err = open(path, func(file *sources, _ modelFacts) error {
-		all := map[string]source{}
-		for key, tensor := range file.tensors {
-			all[unwrapped(key)] = tensor
-		}
+		all := lo.MapKeys(file.tensors, func(_ source, key string) string { return unwrapped(key) })
 		for variable := range store.IterVariables() {
 			shape := variable.Shape().Dimensions
 			for _, key := range keys(variable.Path()) {

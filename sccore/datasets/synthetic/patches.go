@@ -107,21 +107,16 @@ func CorrespondenceScores(patches int, student, teacher float64, seed uint64) (p
 		}
 		return x
 	}
-	directions := make([][]float64, classes)
-	for class := range directions {
-		directions[class] = vector(nil, 1/math.Sqrt(dim))
-	}
+	directions := lo.Times(classes, func(int) []float64 { return vector(nil, 1/math.Sqrt(dim)) })
 	type patch struct {
 		class            int
 		student, teacher []float64
 	}
 	image := func() []patch {
-		drawn := make([]patch, patches)
-		for i := range drawn {
+		return lo.Times(patches, func(int) patch {
 			class := rng.IntN(classes)
-			drawn[i] = patch{class, vector(directions[class], student), vector(directions[class], teacher)}
-		}
-		return drawn
+			return patch{class, vector(directions[class], student), vector(directions[class], teacher)}
+		})
 	}
 	first, second := image(), image()
 	for _, a := range first {

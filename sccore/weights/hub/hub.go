@@ -179,10 +179,7 @@ func fromHub(ctx context.Context, id, revision, file string, watch Watch) (_ str
 	if info.CommitHash == "" || !filepath.IsLocal(info.CommitHash) || filepath.Base(info.CommitHash) != info.CommitHash {
 		return "", fmt.Errorf("the answer has no commit, %.80q", info.CommitHash)
 	}
-	files := map[string]*hub.FileInfo{}
-	for _, f := range info.Siblings {
-		files[f.Name] = f
-	}
+	files := lo.KeyBy(info.Siblings, func(f *hub.FileInfo) string { return f.Name })
 	if at := slices.IndexFunc(weightFiles, func(name string) bool { return files[name] != nil }); file == "" && at >= 0 {
 		file = weightFiles[at]
 	} else if file == "" {

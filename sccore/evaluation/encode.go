@@ -17,7 +17,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -130,8 +129,8 @@ func (a AnnotatedPatches) shares(classes int) []float32 {
 	return out
 }
 
-// standardised returns a function that shifts and scales patches, [rows, Dim], by the mean and the standard deviation of each feature over the set.
-func (a AnnotatedPatches) standardised() func(patches *Node) *Node {
+// standardization is the mean and standard deviation of each feature over the set, [Dim] each.
+func (a AnnotatedPatches) standardization() (mean, deviation []float32) {
 	count := float64(len(a.Patches) / a.Dim)
 	sum, square := make([]float64, a.Dim), make([]float64, a.Dim)
 	for i, x := range a.Patches {
@@ -141,13 +140,10 @@ func (a AnnotatedPatches) standardised() func(patches *Node) *Node {
 		centred := float64(x) - sum[i%a.Dim]/count
 		square[i%a.Dim] += centred * centred
 	}
-	of := func(patches *Node, value func(d int) float64) *Node {
-		return Const(patches.Graph(), [][]float32{lo.Times(a.Dim, func(d int) float32 { return float32(value(d)) })})
+	for d := range a.Dim {
+		mean, deviation = append(mean, float32(sum[d]/count)), append(deviation, float32(math.Sqrt(square[d]/count+1e-12)))
 	}
-	return func(patches *Node) *Node {
-		centred := Sub(patches, of(patches, func(d int) float64 { return sum[d] / count }))
-		return Div(centred, of(patches, func(d int) float64 { return math.Sqrt(square[d]/count + 1e-12) }))
-	}
+	return mean, deviation
 }
 
 // RandomViT draws the weights of a transformer that encoder.ViTByName knows, at the root of a store: the same on every backend.
@@ -207,21 +203,33 @@ func (p PatchProbe) predict(b compute.Backend, train, test AnnotatedPatches, cla
 	defer store.Finalize()
 	err = backend.Catch(func() (err error) {
 		defer try.Handle(&err)
-		standardised := train.standardised()
-		try.E(p.training(train, standardised, classes, seed).run(b, store))
-		predicted, err = p.test(b, store, test, standardised, classes)
+		mean, deviation := train.standardization()
+		for name, values := range map[string][]float32{"mean": mean, "deviation": deviation} {
+			variable := try.E1(store.CreateVariable("/"+name, tensors.FromValue(values)))
+			variable.SetTrainable(false)
+		}
+		try.E(p.training(train, classes, seed).run(b, store))
+		predicted, err = p.test(b, store, test, classes)
 		return err
 	})
 	return predicted, err
 }
 
-func (p PatchProbe) training(set AnnotatedPatches, standardised func(patches *Node) *Node, classes int, seed uint64) headTraining {
+// standardised shifts and scales patches, [rows, dim], by the training set's mean and standard deviation.
+func standardised(scope *model.Scope, patches *Node) *Node {
+	constant := func(name string) *Node {
+		return InsertAxes(scope.Store().GetVariable("/"+name).NodeValue(patches), 0)
+	}
+	return Div(Sub(patches, constant("mean")), constant("deviation"))
+}
+
+func (p PatchProbe) training(set AnnotatedPatches, classes int, seed uint64) headTraining {
 	random, targets, count := probeOrder(seed, "patch probe"), set.shares(classes), len(set.Patches)/set.Dim
 	patches, shares := make([]float32, p.Batch*set.Dim), make([]float32, p.Batch*classes)
 	return headTraining{
 		name: "patch probe", steps: p.Steps, rate: p.LearningRate,
 		loss: func(scope *model.Scope, inputs []*Node) *Node {
-			logits, shares := head(scope, standardised(inputs[0]), classes), inputs[1]
+			logits, shares := head(scope, standardised(scope, inputs[0]), classes), inputs[1]
 			total := MaxScalar(ReduceAllSum(shares), 1e-6) // A batch may hold only ignored pixels.
 			return Div(Neg(ReduceAllSum(Mul(shares, LogSoftmax(logits, -1)))), total)
 		},
@@ -237,10 +245,10 @@ func (p PatchProbe) training(set AnnotatedPatches, standardised func(patches *No
 }
 
 // test predicts every pixel of the set.
-func (p PatchProbe) test(b compute.Backend, store *model.Store, set AnnotatedPatches, standardised func(patches *Node) *Node, classes int) (all []uint8, err error) {
+func (p PatchProbe) test(b compute.Backend, store *model.Store, set AnnotatedPatches, classes int) (all []uint8, err error) {
 	defer try.Handle(&err)
 	predict := try.E1(model.NewExec(b, store, func(scope *model.Scope, patches *Node) *Node {
-		logits := head(scope, standardised(Reshape(patches, -1, set.Dim)), classes)
+		logits := head(scope, standardised(scope, Reshape(patches, -1, set.Dim)), classes)
 		logits = Reshape(logits, patchProbeBlock, set.Rows, set.Columns, classes)
 		return ArgMax(layers.ResizeBilinear(logits, set.Height, set.Width), -1, dtypes.Uint8)
 	}))

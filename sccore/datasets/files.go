@@ -167,7 +167,8 @@ func isName(text string) bool {
 	return text != "" && filepath.Base(text) == text && text != "." && text != ".."
 }
 
-func isFolder(path string) bool {
+// IsFolder reports whether there is a folder at a path.
+func IsFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
@@ -237,7 +238,7 @@ func FindImages(inputs ...string) (paths []string, skipped []Skipped, err error)
 // as their folder the deepest one that holds all images, so that the folders of classes can be the inputs.
 func OpenImages(inputs ...string) (_ *ImageFolder, err error) {
 	defer try.Handle(&err)
-	if info, err := os.Stat(inputs[0]); len(inputs) == 1 && err == nil && info.IsDir() {
+	if len(inputs) == 1 && IsFolder(inputs[0]) {
 		return OpenImageFolder(inputs[0])
 	}
 	paths, skipped := try.E2(FindImages(inputs...))

@@ -95,17 +95,7 @@ func (im *Images) Subset(n int) *Images {
 	if n >= im.Len() {
 		return im
 	}
-	byClass := im.byClass()
-	chosen := make([]bool, im.Len())
-	for rank := 0; n > 0; rank++ {
-		for _, members := range byClass {
-			if rank < len(members) && n > 0 {
-				chosen[members[rank]] = true
-				n--
-			}
-		}
-	}
-	return im.pick("first of each class of", chosen, true)
+	return im.pick("first of each class of", lo.Interleave(im.byClass()...)[:n])
 }
 
 // Share returns one of parts shares of the images, 0 ≤ share < parts: as many of each class for every share, so that all shares have one size; what is
@@ -115,17 +105,17 @@ func (im *Images) Share(share, parts int) *Images {
 	if parts == 1 {
 		return im
 	}
-	drawn := make([]bool, im.Len())
+	var drawn []int
 	for class, members := range im.byClass() {
 		each := len(members) / parts
 		if each == 0 {
 			panic(fmt.Sprintf("%s: %d images of class %s for %d shares", im.Name, len(members), im.Classes[class], parts))
 		}
 		for _, place := range Share(each*parts, share, parts) {
-			drawn[members[place]] = true
+			drawn = append(drawn, members[place])
 		}
 	}
-	return im.pick(fmt.Sprintf("share %d of %d of", share+1, parts), drawn, true)
+	return im.pick(fmt.Sprintf("share %d of %d of", share+1, parts), drawn)
 }
 
 // Repeat returns n images: the set again and again, in its order. A set of n or more is returned as it is.
@@ -143,15 +133,14 @@ func (im *Images) Repeat(n int) *Images {
 // HoldOut draws the given share of each class, rounded down, for validation. It returns the other images and those drawn; both keep their order. The
 // draw depends on the labels alone, so that every configuration is validated on the same images.
 func (im *Images) HoldOut(share float64) (rest, held *Images) {
-	byClass := im.byClass()
-	drawn := make([]bool, im.Len())
-	for class, members := range byClass {
+	var drawn []int
+	for class, members := range im.byClass() {
 		order := rand.New(rand.NewPCG(holdOutSeed, uint64(class))).Perm(len(members))
 		for _, i := range order[:countOf(share, len(members))] {
-			drawn[members[i]] = true
+			drawn = append(drawn, members[i])
 		}
 	}
-	return im.pick("not held out of", drawn, false), im.pick("held out of", drawn, true)
+	return im.pick("not held out of", lo.Without(lo.Range(im.Len()), drawn...)), im.pick("held out of", drawn)
 }
 
 // HeldOut is the number of images that HoldOut draws.
@@ -174,14 +163,11 @@ func (im *Images) byClass() [][]int {
 	return byClass
 }
 
-// pick returns the images whose flag is want, in order. how says in the identity which they are.
-func (im *Images) pick(how string, flags []bool, want bool) *Images {
+// pick returns the images at some places, in the set's order. how says in the identity which they are.
+func (im *Images) pick(how string, places []int) *Images {
 	picked := &Images{Name: im.Name, Height: im.Height, Width: im.Width, Classes: im.Classes, Skipped: im.Skipped}
-	for i, flag := range flags {
-		if flag == want {
-			picked.Pixels = append(picked.Pixels, im.At(i)...)
-			picked.Labels = append(picked.Labels, im.Labels[i])
-		}
+	for _, i := range slices.Sorted(slices.Values(places)) {
+		picked.Pixels, picked.Labels = append(picked.Pixels, im.At(i)...), append(picked.Labels, im.Labels[i])
 	}
 	picked.Identify(how + " (" + im.Identity + ")")
 	return picked

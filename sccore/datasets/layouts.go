@@ -209,7 +209,7 @@ func namesIn(folder, ending string, nested bool) (names []string, err error) {
 	entries, err := os.ReadDir(folder)
 	for _, entry := range entries {
 		name, ends := strings.CutSuffix(entry.Name(), ending)
-		if below := filepath.Join(folder, entry.Name()); nested && isFolder(below) {
+		if below := filepath.Join(folder, entry.Name()); nested && IsFolder(below) {
 			inner, err := namesIn(below, ending, false)
 			if err != nil {
 				return nil, err

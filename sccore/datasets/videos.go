@@ -64,7 +64,7 @@ func davisNames(root, list string) (set *Videos, names []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	names = lo.Filter(all, func(name string, _ int) bool { return isFolder(filepath.Join(folder, name)) })
+	names = lo.Filter(all, func(name string, _ int) bool { return IsFolder(filepath.Join(folder, name)) })
 	if len(names) == 0 {
 		return nil, nil, fmt.Errorf("%s: contains no folders of videos", folder)
 	}

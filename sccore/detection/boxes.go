@@ -206,7 +206,6 @@ func (m Matcher) Match(boxes, objects, present, eligible *Node) Matches {
 		out.Positive = LogicalOr(out.Positive, low)
 		out.Negative = LogicalAnd(out.Negative, LogicalNot(low))
 	}
-	out.Object.AssertDims(batch, n)
 	return out
 }
 
@@ -240,7 +239,6 @@ func (s Sampler) Sample(positive, negative, uniform *Node) Samples {
 	from := Where(takesPositive, place, AddScalar(rest, min(n, s.Positives)))
 	from = MinScalar(from, min(n, s.Positives)+min(n, s.Count)-1)
 	index := take(Concatenate([]*Node{positives, negatives}, 1), from)
-	index.AssertDims(batch, s.Count)
 	return Samples{Index: index, Positive: takesPositive, Valid: LogicalOr(takesPositive, LessThan(rest, second))}
 }
 

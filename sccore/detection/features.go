@@ -118,7 +118,7 @@ func levelOf(boxes *Node, levels int) *Node {
 // It is one gather of the four neighbours of each sample and a weighted sum. Products with interpolation matrices, as in [layers.RoIAlign], take five
 // times as long here, because a box then meets every place of every level.
 func (t table) pool(boxes *Node, size int) *Node {
-	n, channels := boxes.Shape().Dim(0), t.features.Shape().Dim(1)
+	n := boxes.Shape().Dim(0)
 	x1, y1, x2, y2 := sides(boxes)
 	rows, rowWeights := neighbours(y1, y2, t.height, size)
 	columns, columnWeights := neighbours(x1, x2, t.width, size)
@@ -135,9 +135,7 @@ func (t table) pool(boxes *Node, size int) *Node {
 	if !values.DType().IsFloat() {
 		values = ConvertDType(values, weights.DType())
 	}
-	y := ReduceSum(Mul(values, ConvertDType(weights, values.DType())), 3)
-	y.AssertDims(size, size, n, channels)
-	return y
+	return ReduceSum(Mul(values, ConvertDType(weights, values.DType())), 3)
 }
 
 // neighbours returns, along one axis, the two places around each sample of each bin and their weights, [size, n, samples·2], for boxes from low to high on

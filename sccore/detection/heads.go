@@ -122,7 +122,6 @@ func (c Config) boxHead(scope *model.Scope, levels []*Node, boxes, valid *Node) 
 // n], are the classes of positive boxes. Positive boxes lie in the first places.
 func (c Config) losses(out boxOutput, coder Coder, boxes, targets, labels *Node, s Samples, positives int) (class, box *Node) {
 	dtype := boxes.DType()
-	batch := labels.Shape().Dim(0)
 	background := Scalar(labels.Graph(), labels.DType(), c.Classes)
 	labels = Where(s.Positive, labels, background)
 	logs := LogSoftmax(ConvertDType(out.logits, dtype), -1)
@@ -133,7 +132,6 @@ func (c Config) losses(out boxOutput, coder Coder, boxes, targets, labels *Node,
 	labels = MinScalar(first(labels), c.Classes-1)
 	codes := ConvertDType(boxesOfClass(first(out.codes), labels), dtype)
 	predicted := coder.Decode(first(boxes), codes)
-	predicted.AssertDims(batch, positives, 4)
 	loss := masked(OneMinus(GIoU(predicted, first(targets))), first(s.Positive))
 	return class, MulScalar(Div(loss, count), boxLossWeight)
 }

@@ -74,9 +74,7 @@ func Names() []string {
 // the running statistics in turn. A momentum encoder is a call with another scope. Features panics on images of another shape.
 func (b Backbone) Features(scope *model.Scope, images *Node, norm layers.Norm) *Node {
 	images.AssertDims(-1, -1, -1, 3)
-	features := b.network(scope, TransposeAllAxes(images, 1, 2, 0, 3), b.width, norm)
-	features.AssertDims(images.Shape().Dim(0), b.Dim)
-	return features
+	return b.network(scope, TransposeAllAxes(images, 1, 2, 0, 3), b.width, norm)
 }
 
 // resNet18 is torchvision's resnet18 without its last layer, with a 3×3 stem of stride 1 and no max pooling, as is usual for CIFAR.

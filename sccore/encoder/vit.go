@@ -276,9 +276,7 @@ func (v ViT) embed(scope *model.Scope, p parameters, images, masks *Node, rows, 
 		class = Concatenate([]*Node{class, registers}, 1)
 	}
 	class = BroadcastToDims(ConvertDType(class, p.compute), batch, v.prefix(), v.Dim)
-	x = Concatenate([]*Node{class, x}, 1)
-	x.AssertDims(batch, v.prefix()+rows*columns, v.Dim)
-	return x
+	return Concatenate([]*Node{class, x}, 1)
 }
 
 // Positions names a method of resizing position embeddings for images of another size. All are bicubic and in common use. They place samples
@@ -372,7 +370,5 @@ func resizePositions(grid *Node, method Positions, rows, columns int) *Node {
 		return ConvertDType(ConstTensor(grid.Graph(), tensors.FromFlatDataAndDimensions(values, to, size)), grid.DType())
 	}
 	grid = Einsum("or,rcd->ocd", matrix(rows), grid)
-	grid = Einsum("oc,rcd->rod", matrix(columns), grid)
-	grid.AssertDims(rows, columns, -1)
-	return grid
+	return Einsum("oc,rcd->rod", matrix(columns), grid)
 }

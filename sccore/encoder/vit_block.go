@@ -115,7 +115,6 @@ func (v ViT) attention(scope *model.Scope, p parameters, n normed, turn func(x *
 	}
 	scaled := MulScalar(query, 1/math.Sqrt(float64(head)))
 	maps = softmax(p, ConvertDType(layers.Contract("bqhd,bkhd->bhqk", scaled, key), p.exact()))
-	maps.AssertDims(batch, v.NumHeads, tokens, tokens)
 	if fused {
 		y, _ = BackendFusedScaledDotProductAttention(query, key, value, compute.AttentionAxesLayoutBSHD, &compute.ScaledDotProductAttentionConfig{})
 	} else {
@@ -252,7 +251,6 @@ func (v ViT) filter(scope *model.Scope, p parameters, x *Node, rows, columns int
 	key = Reshape(TransposeAllAxes(key, 0, 2, 1, 3), v.Prototypes, v.NumHeads, places*head)
 	similarity := MulScalar(ConvertDType(layers.Contract("bphf,mhf->hbpm", query, key), p.exact()), 1/math.Sqrt(float64(head)))
 	attention := softmax(p, similarity)
-	attention.AssertDims(v.NumHeads, batch, rows*columns, v.Prototypes)
 	aggregated := layers.Contract("hbpm,mhd->bphd", ConvertDType(attention, p.compute), ReduceMean(value, 1))
 
 	y := linear(scope.At("proj"), p, Concatenate([]*Node{h, Reshape(aggregated, -1, v.Dim)}, -1), v.Dim)

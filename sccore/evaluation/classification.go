@@ -3,7 +3,6 @@ package evaluation
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -184,13 +183,9 @@ func (s Source) classFolders() (d Data, err error) {
 
 // SplitFolders returns the folders of training and of test images of a single folder that has them: train, and test or val.
 func SplitFolders(folders ...string) (train, test string, ok bool) {
-	is := func(folder string) bool {
-		info, err := os.Stat(folder)
-		return err == nil && info.IsDir()
-	}
 	train = filepath.Join(folders[0], "train")
 	for _, name := range []string{"test", "val"} {
-		if test = filepath.Join(folders[0], name); len(folders) == 1 && is(train) && is(test) {
+		if test = filepath.Join(folders[0], name); len(folders) == 1 && datasets.IsFolder(train) && datasets.IsFolder(test) {
 			return train, test, true
 		}
 	}

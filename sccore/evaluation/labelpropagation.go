@@ -59,7 +59,6 @@ func (p LabelPropagation) propagate(features, valid *Node, others, labels []*Nod
 	valid.AssertDims(len(others))
 
 	similarity := MatMul(Reshape(features, patches, dim), Transpose(Reshape(Concatenate(others, 0), -1, dim), 0, 1))
-	similarity.AssertDims(patches, len(others)*patches)
 	near := func(of func(patch int) int) *Node {
 		all := lo.Times(len(others)*patches, func(i int) float32 { return float32(of(i % patches)) })
 		return LessOrEqual(Abs(Sub(InsertAxes(Const(g, all[:patches]), 1), InsertAxes(Const(g, all), 0))), Const(g, float32(p.Radius)))

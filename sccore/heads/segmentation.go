@@ -49,7 +49,15 @@ func (h Segmentation) Logits(scope *model.Scope, features *Node) *Node {
 	if h.Kind == Linear {
 		return h.classes(scope, x)
 	}
-	return h.classes(scope.At("classes"), h.blocks(scope, x))
+	for i := range 3 {
+		block := scope.At("block%d", i)
+		for j, size := range []int{1, 1, 3} {
+			at := block.At("conv%d", j)
+			x = layers.ReLU(layers.BiasedConvolution(at, x, size, h.Width, layers.He(at, size, h.Width)))
+		}
+		x = resized(x, 2)
+	}
+	return h.classes(scope.At("classes"), x)
 }
 
 // Loss is the mean cross-entropy between the logits, resized bilinearly to 8 times the resolution of the patches, and integer labels,
@@ -62,19 +70,6 @@ func (h Segmentation) Loss(logits, labels *Node) *Node {
 	labels.AssertDims(rows, columns, batch)
 	sum, count := crossEntropy(logits, labels)
 	return Div(sum, MaxScalar(count, 1))
-}
-
-// blocks applies the three blocks of the FCN. It maps [rows, columns, batch, features] to [8·rows, 8·columns, batch, Width].
-func (h Segmentation) blocks(scope *model.Scope, x *Node) *Node {
-	for i := range 3 {
-		block := scope.At("block%d", i)
-		for j, size := range []int{1, 1, 3} {
-			at := block.At("conv%d", j)
-			x = layers.ReLU(layers.BiasedConvolution(at, x, size, h.Width, layers.He(at, size, h.Width)))
-		}
-		x = resized(x, 2)
-	}
-	return x
 }
 
 // resized upsamples x, [rows, columns, batch, channels], bilinearly.

@@ -29,11 +29,8 @@ func resample(maps *Node, height, width int, weights func(from, to int) []float6
 	matrix := func(from, to int) *Node {
 		return ConvertDType(ConstTensor(maps.Graph(), tensors.FromFlatDataAndDimensions(weights(from, to), to, from)), maps.DType())
 	}
-	n, dim := maps.Shape().Dim(0), maps.Shape().Dim(3)
 	maps = Einsum("hr,nrcd->nhcd", matrix(maps.Shape().Dim(1), height), maps)
-	maps = Einsum("wc,nhcd->nhwd", matrix(maps.Shape().Dim(2), width), maps)
-	maps.AssertDims(n, height, width, dim)
-	return maps
+	return Einsum("wc,nhcd->nhwd", matrix(maps.Shape().Dim(2), width), maps)
 }
 
 // BilinearWeights returns the weights, [to, from], of a bilinear resize of one axis.
@@ -139,15 +136,13 @@ func (r RoIAlign) Pool(features, boxes, flips *Node) *Node {
 	// A product for each row of each map needs no transposition.
 	columns := InsertAxes(r.sampling(side(1), side(3), Reshape(flips, n, 1, 1), width), 1)
 	columns = BroadcastToDims(columns, n, r.OutputSize, r.OutputSize, width)
-	x = DotGeneral(columns, []int{3}, []int{0, 1}, x, []int{2}, []int{0, 1})
-	x.AssertDims(n, r.OutputSize, r.OutputSize, dim)
-	return x
+	return DotGeneral(columns, []int{3}, []int{0, 1}, x, []int{2}, []int{0, 1})
 }
 
 // sampling returns the matrices [n, OutputSize, extent] that average the samples of each bin along a line of features. extent is their number. The offset and
 // the length of the box are shares of the line, and flip is 1 to mirror the bins; all are [n, 1, 1].
 func (r RoIAlign) sampling(offset, length, flip *Node, extent int) *Node {
-	g, dtype, n := offset.Graph(), offset.DType(), offset.Shape().Dim(0)
+	g, dtype := offset.Graph(), offset.DType()
 	most := cmp.Or(r.SamplingRatio, int(math.Ceil(float64(extent)/float64(r.OutputSize))))
 	bin := Iota(g, shapes.Make(dtype, 1, r.OutputSize, 1), 1)
 	bin = Add(bin, Mul(flip, AddScalar(MulScalar(bin, -2), float64(r.OutputSize-1))))
@@ -175,7 +170,5 @@ func (r RoIAlign) sampling(offset, length, flip *Node, extent int) *Node {
 			sum = Add(sum, weights)
 		}
 	}
-	sum = Div(sum, divisor)
-	sum.AssertDims(n, r.OutputSize, extent)
-	return StopGradient(sum)
+	return StopGradient(Div(sum, divisor))
 }

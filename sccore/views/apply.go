@@ -78,12 +78,9 @@ func param(params *Node, at int) *Node {
 //
 // The kernel is separable. Each axis is a product with one matrix per view.
 func blurred(x, params *Node) *Node {
-	n, size := x.Shape().Dim(0), x.Shape().Dim(2)
-	matrix := blur(x, params, size)
+	matrix := blur(x, params, x.Shape().Dim(2))
 	x = DotGeneral(x, []int{3}, []int{0}, matrix, []int{2}, []int{0})
-	x = DotGeneral(matrix, []int{2}, []int{0}, x, []int{2}, []int{0})
-	x.AssertDims(n, size, 3, size)
-	return x
+	return DotGeneral(matrix, []int{2}, []int{0}, x, []int{2}, []int{0})
 }
 
 // blur returns the matrices that blur a line of views x of size pixels, [n, size, size].
@@ -93,7 +90,6 @@ func blur(x, params *Node, size int) *Node {
 		neighbours := Const(x.Graph(), neighbours(size, distance))
 		matrix = Add(matrix, Mul(param(params, tapsAt+distance), InsertAxes(neighbours, 0)))
 	}
-	matrix.AssertDims(x.Shape().Dim(0), size, size)
 	return ConvertDType(matrix, x.DType())
 }
 
@@ -144,7 +140,6 @@ func blended(x, pixel, meanGray, gray *Node) *Node {
 	toGray := Const(g, [][]float32{luma})
 	mean := ReduceAndKeep(Mul(ReduceMean(x, 2), toGray), ReduceSum, 1)
 	matrix := Add(Mul(pixel, InsertAxes(identity(g, 3), 0)), Mul(gray, InsertAxes(toGray, 0)))
-	matrix.AssertDims(x.Shape().Dim(0), 3, 3)
 	x = DotGeneral(matrix, []int{2}, []int{0}, x, []int{1}, []int{0})
 	return ClipScalar(Add(x, Mul(meanGray, InsertAxes(mean, -1))), 0, 1)
 }
@@ -221,9 +216,7 @@ func narrowView(images, params *Node, views, size int, full float64) *Node {
 
 	matrix := blur(x, params, size)
 	x = DotGeneral(x, []int{3}, []int{0}, matrix, []int{2}, []int{0})
-	x = DotGeneral(matrix, []int{2}, []int{0}, x, []int{1}, []int{0})
-	x.AssertDims(n, size, 3, size)
-	return x
+	return DotGeneral(matrix, []int{2}, []int{0}, x, []int{1}, []int{0})
 }
 
 // rounded rounds colours in [0, 1] to bytes.

@@ -138,9 +138,7 @@ func Overlap(first, second *Node) (inFirst, inSecond *Node) {
 		left := share(Sub(starts[1], side(params, 1)), 1)
 		flip := Slice(params, AxisRange(), AxisElem(flipAt))
 		left = Where(GreaterThan(flip, ZerosLike(flip)), Sub(OneMinus(left), width), left)
-		box := Concatenate([]*Node{top, left, height, width}, 1)
-		box.AssertDims(-1, 4)
-		return StopGradient(box)
+		return StopGradient(Concatenate([]*Node{top, left, height, width}, 1))
 	}
 	return within(first), within(second)
 }

@@ -303,10 +303,8 @@ func cropped(images, params *Node, views, size int, full float64) *Node {
 	batch, width := images.Shape().Dim(0), images.Shape().Dim(2)
 	rows, cols := resizing(images, params, views, size)
 	x := DotGeneral(rows, []int{2}, []int{0}, images, []int{1}, []int{0})
-	x.AssertDims(batch, views*size, width, 3)
 	x = Reshape(x, batch*views, size, width, 3)
 	x = DotGeneral(TransposeAllAxes(x, 0, 3, 1, 2), []int{3}, []int{0}, cols, []int{2}, []int{0})
-	x.AssertDims(batch*views, 3, size, size)
 	return DivScalar(x, full)
 }
 
@@ -325,7 +323,6 @@ func resizing(images, params *Node, views, size int) (rows, cols *Node) {
 // segment have no weight.
 func interpolation(offset, length, flip *Node, size, extent int) *Node {
 	g := offset.Graph()
-	n := offset.Shape().Dim(0)
 	to := Iota(g, shapes.Make(dtypes.Float32, 1, size, 1), 1)
 	if flip != nil {
 		to = Add(to, Mul(flip, Sub(Const(g, float32(size-1)), MulScalar(to, 2))))
@@ -337,7 +334,5 @@ func interpolation(offset, length, flip *Node, size, extent int) *Node {
 	weights := MaxScalar(OneMinus(Div(Abs(Sub(from, centre)), MaxScalar(scale, 1))), 0)
 	inside := LogicalAnd(GreaterThan(from, offset), LessThan(from, Add(offset, length)))
 	weights = Mul(weights, ConvertDType(inside, dtypes.Float32))
-	weights = Div(weights, ReduceAndKeep(weights, ReduceSum, 2))
-	weights.AssertDims(n, size, extent)
-	return weights
+	return Div(weights, ReduceAndKeep(weights, ReduceSum, 2))
 }

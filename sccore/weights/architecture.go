@@ -104,18 +104,14 @@ func (e evidence) identify(given encoder.ViT) (_ encoder.ViT, err error) {
 func (e evidence) findFilter(v *encoder.ViT) error {
 	found := "" // The key of the prototypes.
 	for block := range v.Depth {
-		prototypes := e.all[fmt.Sprintf("blocks.%d.filter.prototypes", block)]
-		shape := prototypes.shape
-		switch {
-		case len(shape) != 4:
-			continue
-		case found != "":
-			return fmt.Errorf("keys %s and %s: more than one block has an Object-Aware Filter", found, prototypes.key())
+		prototypes, fc1 := e.all[fmt.Sprintf("blocks.%d.filter.prototypes", block)], e.all[fmt.Sprintf("blocks.%d.filter.fc1.weight", block)]
+		if len(prototypes.shape) == 4 {
+			if found != "" {
+				return fmt.Errorf("keys %s and %s: more than one block has an Object-Aware Filter", found, prototypes.key())
+			}
+			found, v.Prototypes, v.BlocksAfterFilter = prototypes.key(), prototypes.shape[2], v.Depth-1-block
 		}
-		found, v.Prototypes, v.BlocksAfterFilter = prototypes.key(), shape[2], v.Depth-1-block
-	}
-	for block := range v.Depth {
-		if fc1, ok := e.all[fmt.Sprintf("blocks.%d.filter.fc1.weight", block)]; ok && len(fc1.shape) == 2 {
+		if len(fc1.shape) == 2 {
 			v.Filter, v.Prototypes, v.BlocksAfterFilter = encoder.ResidualBlock, v.PrototypesOf(fc1.shape[0]), v.Depth-1-block
 		}
 	}

@@ -32,6 +32,7 @@ import (
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/filelock"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/fetch"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/weights"
@@ -73,7 +74,7 @@ func Locate(ctx context.Context, name string, watch Watch) (string, error) {
 	match := fileName.FindStringSubmatch(name)
 	if match != nil {
 		file = match[3]
-	} else if match = repositoryName.FindStringSubmatch(name); err == nil || match == nil || slices.Contains(extensions, filepath.Ext(name)) || below(name) {
+	} else if match = repositoryName.FindStringSubmatch(name); err == nil || match == nil || slices.Contains(extensions, filepath.Ext(name)) || datasets.IsFolder(strings.Split(name, "/")[0]) {
 		return name, nil // Whoever reads it says what is wrong with it.
 	}
 	path, err := fromHub(ctx, match[1], cmp.Or(match[2], "main"), file, watch)
@@ -84,13 +85,6 @@ func Locate(ctx context.Context, name string, watch Watch) (string, error) {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
 	return path, nil
-}
-
-// below reports whether a name is a path below a folder that exists here.
-func below(name string) bool {
-	folder, _, _ := strings.Cut(name, "/")
-	info, err := os.Stat(folder)
-	return err == nil && info.IsDir()
 }
 
 // extensions are the extensions of files of weights.

@@ -54,12 +54,9 @@ func Available(dir string, keys ...string) (out []Status) {
 		add(c.Key, c.Name, c.Official, "images", func(s *Status) {
 			folder, _, count, err := c.find(dir, s.Split)
 			split := s.Split
-			s.set(folder, count, func() (string, error) {
-				im, err := c.read(folder, split)
-				if err != nil {
-					return "", err
-				}
-				return im.Identity, nil
+			s.set(folder, count, func() (_ string, err error) {
+				defer try.Handle(&err)
+				return try.E1(c.read(folder, split)).Identity, nil
 			})
 			try.E(err)
 		})
@@ -85,12 +82,9 @@ func Available(dir string, keys ...string) (out []Status) {
 	add("coco", "COCO objects", layoutOf("coco").Official, "images", func(s *Status) {
 		images, _ := try.E2(locateCOCOObjects(dir, s.Split))
 		split := s.Split
-		s.set(images, len(try.E1(os.ReadDir(images))), func() (string, error) { // COCO's annotations take seconds to read.
-			set, err := COCOObjects(dir, split)
-			if err != nil {
-				return "", err
-			}
-			return set.Identity, nil
+		s.set(images, len(try.E1(os.ReadDir(images))), func() (_ string, err error) { // COCO's annotations take seconds to read.
+			defer try.Handle(&err)
+			return try.E1(COCOObjects(dir, split)).Identity, nil
 		})
 	})
 	add("davis", "DAVIS", nil, "videos", func(s *Status) {

@@ -17,13 +17,10 @@ import (
 )
 
 // segmentsOf returns the classes of the segments in a panoptic mask, by the classes of categories. The annotations are in the file of the name of the mask's folder.
-func segmentsOf(mask string, class classOf) (classOf, error) {
+func segmentsOf(mask string, class classOf) (_ classOf, err error) {
+	defer try.Handle(&err)
 	annotations := filepath.Dir(mask) + ".json"
-	segments, err := panopticFile(annotations)
-	if err != nil {
-		return nil, err
-	}
-	categories, ok := segments[filepath.Base(mask)]
+	categories, ok := try.E1(panopticFile(annotations))[filepath.Base(mask)]
 	if !ok {
 		return nil, fmt.Errorf("has no entry in %s", annotations)
 	}
@@ -42,11 +39,9 @@ type panoptic map[string]map[uint32]uint32
 
 // panopticFile reads an annotation file once per process: it has hundreds of megabytes and serves every mask.
 func panopticFile(path string) (panoptic, error) {
-	read, _ := panopticFiles.LoadOrStore(path, sync.OnceValues(func() (panoptic, error) {
-		file, err := jsonstream.Open(path)
-		if err != nil {
-			return nil, err
-		}
+	read, _ := panopticFiles.LoadOrStore(path, sync.OnceValues(func() (_ panoptic, err error) {
+		defer try.Handle(&err)
+		file := try.E1(jsonstream.Open(path))
 		defer file.Close()
 		return parsePanoptic(file, path)
 	}))
@@ -87,11 +82,9 @@ func (p *instanceParser) masks(use func(m panopticMask)) func(i int) error {
 }
 
 // COCO opens the images of a split of COCO 2017, which show several objects each: train2017 or val2017 below dir/coco or dir/coco/images.
-func COCO(dir string, split Split) (*ImageFolder, error) {
-	_, images, err := cocoImages(filepath.Join(dir, "coco"), split)
-	if err != nil {
-		return nil, err
-	}
+func COCO(dir string, split Split) (_ *ImageFolder, err error) {
+	defer try.Handle(&err)
+	_, images := try.E2(cocoImages(filepath.Join(dir, "coco"), split))
 	if !exists(images) {
 		return nil, missingf("COCO: no %s in %s or its images", filepath.Base(images), filepath.Join(dir, "coco"))
 	}

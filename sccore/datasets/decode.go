@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/samber/lo"
 )
 
@@ -27,11 +28,9 @@ const maxSide, maxAspect = 1<<16 - 1, 100
 // decode reads a JPEG or PNG of any colour model into size×size RGB pixels, row-major: the largest central square, turned upright by its
 // EXIF orientation, and resampled with the bicubic Catmull-Rom kernel, antialiased when shrinking. An image that already has this size
 // keeps its exact pixels. As in PIL's conversion to RGB, transparency is ignored and 16-bit channels keep their high byte.
-func decode(file []byte, size int) ([]uint8, error) {
-	picture, err := stored(file)
-	if err != nil {
-		return nil, err
-	}
+func decode(file []byte, size int) (_ []uint8, err error) {
+	defer try.Handle(&err)
+	picture := try.E1(stored(file))
 	square := upright(opaque(picture, centreSquare(picture.Bounds())), orientationOf(file))
 	pixels := make([]uint8, size*size*3)
 	Bicubic.resample(pixels, size, square, Size{size, size}, image.Rect(0, 0, size, size))
@@ -40,11 +39,9 @@ func decode(file []byte, size int) ([]uint8, error) {
 
 // decodeWhole reads the whole image, as decode does, into the top left corner of size×size RGB pixels and returns its height and width
 // there. It shrinks the image if its longer side exceeds size. The remaining pixels become black.
-func decodeWhole(file []byte, pixels []uint8, size int) (Size, error) {
-	picture, full, err := storedAtLeast(file, size)
-	if err != nil {
-		return Size{}, err
-	}
+func decodeWhole(file []byte, pixels []uint8, size int) (_ Size, err error) {
+	defer try.Handle(&err)
+	picture, full := try.E2(storedAtLeast(file, size))
 	o := orientationOf(file)
 	from := lo.Ternary(o.transposes(), Size{full.X, full.Y}, Size{full.Y, full.X})
 	to := fitted(from, size)
@@ -192,11 +189,9 @@ func readStored(path string) (*SegmentedImage, error) {
 }
 
 func readPixels(path string, turn func(file []byte) orientation) (*SegmentedImage, error) {
-	return loadPath(path, func(file []byte) (*SegmentedImage, error) {
-		picture, err := stored(file)
-		if err != nil {
-			return nil, err
-		}
+	return loadPath(path, func(file []byte) (_ *SegmentedImage, err error) {
+		defer try.Handle(&err)
+		picture := try.E1(stored(file))
 		turned := upright(opaque(picture, picture.Bounds()), turn(file))
 		return &SegmentedImage{Name: path, Height: turned.Rect.Dy(), Width: turned.Rect.Dx(), Pixels: RGB(turned)}, nil
 	})
@@ -212,11 +207,9 @@ type ids struct {
 }
 
 // decodeIDs reads a mask: a PNG with a palette or in grey, of 1 to 16 bits.
-func decodeIDs(file []byte) (ids, error) {
-	picture, err := storedMask(file)
-	if err != nil {
-		return ids{}, err
-	}
+func decodeIDs(file []byte) (_ ids, err error) {
+	defer try.Handle(&err)
+	picture := try.E1(storedMask(file))
 	const depthAt, coloursAt, alpha = 24, 25, 4 // Positions in the header, and the bit of the colour type that says that there is alpha.
 	depth, grey := file[depthAt], file[coloursAt]&^alpha == 0
 	spread := uint32(1) // The decoder spreads fewer than 8 bits over all 256 greys.

@@ -116,10 +116,7 @@ func (p *ImageFolder) add(folder string, above ...fs.FileInfo) error {
 // classOfFile is the class of an image: the folder of the first level that it lies in, as in torchvision's ImageFolder; "." for none.
 func classOfFile(name string) string {
 	class, _, below := strings.Cut(name, "/")
-	if !below {
-		return "."
-	}
-	return class
+	return lo.Ternary(below, class, ".")
 }
 
 // root returns the one folder that holds everything in an archive of a name, as archivers add it, with a slash at the end; "" for none. It is called like the

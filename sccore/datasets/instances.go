@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/dsnet/try"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/jsonstream"
 	"github.com/semcon/semcon/sccore/rle"
@@ -63,11 +64,9 @@ func (in *Instances) ImageSize(image int64) (Size, bool) {
 func (in *Instances) HasCategory(category int64) bool { return in.categories[category] }
 
 // OpenInstances reads a file of [ReadInstances].
-func OpenInstances(path string) (*Instances, error) {
-	file, err := jsonstream.Open(path)
-	if err != nil {
-		return nil, err
-	}
+func OpenInstances(path string) (_ *Instances, err error) {
+	defer try.Handle(&err)
+	file := try.E1(jsonstream.Open(path))
 	defer file.Close()
 	return ReadInstances(file, path)
 }

@@ -120,9 +120,7 @@ func layoutOf(key string) *layout {
 func (s *layout) open(dir string, split Split) (_ *Segmentation, err error) {
 	defer try.Handle(&err)
 	try.E(dataFolder(s.Name, dir))
-	if _, err := partOf(s.Name, split, "", ""); err != nil {
-		return nil, err
-	}
+	try.E1(partOf(s.Name, split, "", ""))
 	folder, pairs := try.E2(s.list(dir, split))
 	if len(pairs) == 0 {
 		return nil, fmt.Errorf("%s: no %s images in %s", s.Name, split, folder)
@@ -206,14 +204,12 @@ func (s *layout) list(dir string, split Split) (folder string, pairs []pair, err
 
 // namesIn lists the files with an ending in a folder, or in the folders in it, sorted and without the ending. Hidden files do not count.
 func namesIn(folder, ending string, nested bool) (names []string, err error) {
+	defer try.Handle(&err)
 	entries, err := os.ReadDir(folder)
 	for _, entry := range entries {
 		name, ends := strings.CutSuffix(entry.Name(), ending)
 		if below := filepath.Join(folder, entry.Name()); nested && IsFolder(below) {
-			inner, err := namesIn(below, ending, false)
-			if err != nil {
-				return nil, err
-			}
+			inner := try.E1(namesIn(below, ending, false))
 			names = append(names, lo.Map(inner, func(name string, _ int) string { return path.Join(entry.Name(), name) })...)
 		} else if !nested && ends && !strings.HasPrefix(entry.Name(), ".") {
 			names = append(names, name)

@@ -49,11 +49,9 @@ func (o *ObjectImages) Annotations(i int) []Annotation { return o.of[o.Image(i).
 
 // Read returns the pixels of image i at their full size and as they are stored, without a mask. It is safe for concurrent use. The error is one line that
 // names the file: a damaged image, or one of another size than the annotations say.
-func (o *ObjectImages) Read(i int) (*SegmentedImage, error) {
-	picture, err := o.read(i)
-	if err != nil {
-		return nil, err
-	}
+func (o *ObjectImages) Read(i int) (_ *SegmentedImage, err error) {
+	defer try.Handle(&err)
+	picture := try.E1(o.read(i))
 	if image := o.Image(i); picture.Height != image.Height || picture.Width != image.Width {
 		return nil, fmt.Errorf("%s: image %d has %d×%d pixels, %s says %d×%d", picture.Name, image.ID, picture.Width, picture.Height,
 			filepath.Base(o.Truth.Name), image.Width, image.Height)
@@ -104,11 +102,9 @@ func NewInstances(name string, images []InstanceImage, categories []ObjectCatego
 //     their pixels. Objects do not overlap there, and what is behind another one is missing.
 //
 // An image whose file is missing is an error. Annotations without a mask are skipped.
-func COCOObjects(dir string, split Split) (*ObjectImages, error) {
-	images, annotations, err := locateCOCOObjects(dir, split)
-	if err != nil {
-		return nil, err
-	}
+func COCOObjects(dir string, split Split) (_ *ObjectImages, err error) {
+	defer try.Handle(&err)
+	images, annotations := try.E2(locateCOCOObjects(dir, split))
 	opened, _ := cocoObjectFiles.LoadOrStore(annotations, sync.OnceValues(func() (*ObjectImages, error) {
 		return openCOCOObjects(annotations, images, strings.HasPrefix(filepath.Base(annotations), "panoptic_"))
 	}))

@@ -49,10 +49,7 @@ func DefaultPreprocessing() Preprocessing {
 
 // resized is the length that a side is resized to for crops of size pixels.
 func (p Preprocessing) resized(size int) int {
-	if p.CropMode == WholeImage {
-		return cmp.Or(p.Resize, size)
-	}
-	return cmp.Or(p.Resize, int(float64(size)/p.CropPct))
+	return cmp.Or(p.Resize, lo.Ternary(p.CropMode == WholeImage, size, int(float64(size)/p.CropPct)))
 }
 
 // Describe names the preprocessing in one line, for records: numbers of unlike preprocessing are not compared. size is the side of the crop in pixels.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/samber/lo"
 )
 
@@ -70,11 +71,9 @@ func (s *Segmentation) AnnotatedScenes(size int) (*AnnotatedScenes, error) {
 		Name: s.Name, Classes: s.Classes, size: size, sizes: make([]Size, s.Len()),
 		pixels: make([]uint8, s.Len()*size*size*3), labels: make([]uint8, s.Len()*size*size),
 	}
-	return out, EachImage(context.Background(), s.Len(), 0, func(i int) error {
-		a, err := s.Read(i)
-		if err != nil {
-			return err
-		}
+	return out, EachImage(context.Background(), s.Len(), 0, func(i int) (err error) {
+		defer try.Handle(&err)
+		a := try.E1(s.Read(i))
 		to := fitted(Size{a.Height, a.Width}, size)
 		out.sizes[i] = to
 		Bicubic.resample(out.pixels[i*size*size*3:(i+1)*size*size*3], size, a.Image(), to, image.Rect(0, 0, to.Width, to.Height))
@@ -105,10 +104,7 @@ func (s *AnnotatedScenes) Read(i int, pixels []uint8, size int) (Size, error) {
 
 // Background is the label of background, or 0 if no class is.
 func (s *AnnotatedScenes) Background() uint8 {
-	if len(s.Classes) > 0 && s.Classes[0] == "background" {
-		return 1
-	}
-	return 0
+	return lo.Ternary[uint8](len(s.Classes) > 0 && s.Classes[0] == "background", 1, 0)
 }
 
 // Square returns image i resized to a square, [size, size, 3].
@@ -270,11 +266,9 @@ func (s *Segmentation) Only(classes ...string) (*Segmentation, error) {
 	if len(classes) == 0 {
 		return nil, fmt.Errorf("%s: no classes to keep", s.Name)
 	}
-	only.read = func(i int) (*SegmentedImage, error) {
-		a, err := s.read(i)
-		if err != nil {
-			return nil, err
-		}
+	only.read = func(i int) (_ *SegmentedImage, err error) {
+		defer try.Handle(&err)
+		a := try.E1(s.read(i))
 		kept := *a
 		kept.Mask = lo.Map(a.Mask, func(class uint8, _ int) uint8 { return of[class] })
 		return &kept, nil

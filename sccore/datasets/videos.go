@@ -48,6 +48,7 @@ func DAVIS(dir string, split Split) (_ *Videos, err error) {
 
 // davisNames reads the first list that exists.
 func davisNames(root, list string) (set *Videos, names []string, err error) {
+	defer try.Handle(&err)
 	for _, year := range []string{"2017", "2016"} {
 		file := filepath.Join(root, "ImageSets", year, list+".txt")
 		if !exists(file) {
@@ -60,11 +61,7 @@ func davisNames(root, list string) (set *Videos, names []string, err error) {
 		return &Videos{Name: "DAVIS-" + year + " " + list}, names, err
 	}
 	folder := filepath.Join(root, "JPEGImages", "480p")
-	all, err := namesIn(folder, "", false)
-	if err != nil {
-		return nil, nil, err
-	}
-	names = lo.Filter(all, func(name string, _ int) bool { return IsFolder(filepath.Join(folder, name)) })
+	names = lo.Filter(try.E1(namesIn(folder, "", false)), func(name string, _ int) bool { return IsFolder(filepath.Join(folder, name)) })
 	if len(names) == 0 {
 		return nil, nil, fmt.Errorf("%s: contains no folders of videos", folder)
 	}
@@ -113,11 +110,9 @@ func openDAVISVideo(root, name string, digest fileDigest) (v Video, release stri
 		}
 		return fmt.Errorf("%s: has %d×%d pixels, the first frame %d×%d", path, size.Width, size.Height, v.Width, v.Height)
 	}
-	v.Frame = func(i int) ([]uint8, error) {
-		picture, err := readStored(frame(frames[i]))
-		if err != nil {
-			return nil, err
-		}
+	v.Frame = func(i int) (_ []uint8, err error) {
+		defer try.Handle(&err)
+		picture := try.E1(readStored(frame(frames[i])))
 		return picture.Pixels, fits(picture.Name, Size{picture.Height, picture.Width})
 	}
 	v.Mask = func(i int) ([]uint8, error) {
@@ -138,15 +133,13 @@ func openDAVISVideo(root, name string, digest fileDigest) (v Video, release stri
 var davisOfficial = map[string]map[Split]int{"2017": {Train: 60, Test: 30}, "2016": {Train: 30, Test: 20}}
 
 // decodeMask reads a mask with a palette or in grey, [height, width]: objects from 1, and 0 for background and void.
-func decodeMask(content []byte) ([]uint8, Size, error) {
+func decodeMask(content []byte) (mask []uint8, size Size, err error) {
+	defer try.Handle(&err)
 	const coloursAt, palette = 25, 3 // The type of colours in the header.
-	m, err := decodeIDs(content)
-	if err != nil {
-		return nil, Size{}, err
-	}
+	m := try.E1(decodeIDs(content))
 	only := !slices.ContainsFunc(m.of, func(id uint32) bool { return id != 0 && id != 255 })
 	void := lo.Ternary[uint32](only && content[coloursAt] != palette, 1, 0) // What 255 stands for.
-	mask, err := m.classes(func(id uint32) (uint8, bool) {
+	mask, err = m.classes(func(id uint32) (uint8, bool) {
 		if id == 255 {
 			id = void
 		}
@@ -181,12 +174,9 @@ type Video struct {
 
 // Objects returns the number of objects to track: the highest number in the first mask, as the DAVIS code counts them. A first mask
 // without objects is an error.
-func (v Video) Objects() (int, error) {
-	first, err := v.Mask(0)
-	if err != nil {
-		return 0, err
-	}
-	highest := int(slices.Max(first))
+func (v Video) Objects() (_ int, err error) {
+	defer try.Handle(&err)
+	highest := int(slices.Max(try.E1(v.Mask(0))))
 	if highest == 0 {
 		return 0, fmt.Errorf("video %s: no object in the first mask", v.Name)
 	}

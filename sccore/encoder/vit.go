@@ -235,10 +235,7 @@ func (v ViT) Hidden() int { return cmp.Or(v.MLPWidth, 4*v.Dim) }
 
 // positions is the number of position embeddings.
 func (v ViT) positions() int {
-	if v.Registers > 0 {
-		return v.GridSize * v.GridSize
-	}
-	return 1 + v.GridSize*v.GridSize
+	return v.GridSize*v.GridSize + lo.Ternary(v.Registers > 0, 0, 1)
 }
 
 // embed maps patches to tokens with positions, [batch, prefix + rows·columns, Dim].

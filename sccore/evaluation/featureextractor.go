@@ -165,6 +165,7 @@ func (f *FeatureExtractor) Extract(images iter.Seq2[Image, error], outputs Outpu
 
 // ExtractAll is [FeatureExtractor.Extract] for images in memory.
 func (f *FeatureExtractor) ExtractAll(images []Image, outputs Outputs) (all [][]Features, err error) {
+	defer try.Handle(&err)
 	in := func(yield func(Image, error) bool) {
 		for _, im := range images {
 			if !yield(im, nil) {
@@ -173,9 +174,7 @@ func (f *FeatureExtractor) ExtractAll(images []Image, outputs Outputs) (all [][]
 		}
 	}
 	for features, err := range f.Extract(in, outputs) {
-		if err != nil {
-			return nil, err
-		}
+		try.E(err)
 		all = append(all, features)
 	}
 	return all, nil
@@ -183,16 +182,14 @@ func (f *FeatureExtractor) ExtractAll(images []Image, outputs Outputs) (all [][]
 
 // run returns the features of at most a batch of images of one size.
 func (f *FeatureExtractor) run(images []Image, outputs Outputs) (all [][]Features, err error) {
+	defer try.Handle(&err)
 	height, width := images[0].Height, images[0].Width
 	one := height * width * 3
 	values := make([]float32, f.batch*one) // A partial batch is padded with zeros, since another shape would compile again.
 	for i, im := range images {
 		copy(values[i*one:], im.Pixels)
 	}
-	flat, err := f.call(fmt.Sprint(outputs), tensors.FromFlatDataAndDimensions(values, f.batch, height, width, 3), f.graph(outputs))
-	if err != nil {
-		return nil, err
-	}
+	flat := try.E1(f.call(fmt.Sprint(outputs), tensors.FromFlatDataAndDimensions(values, f.batch, height, width, 3), f.graph(outputs)))
 	dim := f.ViT.Dim
 	rows, columns := outputs.mapSize(height/f.ViT.PatchSize, width/f.ViT.PatchSize)
 	for i := range images {

@@ -44,10 +44,7 @@ func (t DetectionTransform) scale() Scale { return Scale{Long: t.Long, Short: t.
 // canvasFor returns the canvas for images of one orientation, the scale rounded up to a multiple of divisor. Images that are as wide as high lie across.
 func (s Scale) canvasFor(size datasets.Size, divisor int) datasets.Size {
 	long, short := roundUp(s.Long, divisor), roundUp(s.Short, divisor)
-	if size.Height > size.Width {
-		return datasets.Size{Height: long, Width: short}
-	}
-	return datasets.Size{Height: short, Width: long}
+	return lo.Ternary(size.Height > size.Width, datasets.Size{Height: long, Width: short}, datasets.Size{Height: short, Width: long})
 }
 
 // Object is an annotated object of an image.

@@ -171,10 +171,7 @@ func (t Training) keep(seed uint64, number, depth int) *tensors.Tensor {
 
 // kept is the input that keep draws, or nil without stochastic depth.
 func (t Training) kept(keep *Node) *Node {
-	if t.Optimizer.DropPath == 0 {
-		return nil
-	}
-	return keep
+	return lo.Ternary(t.Optimizer.DropPath > 0, keep, nil)
 }
 
 // graph builds predictions of pixels, [n, height, width, 3] of bytes, and the sizes that images fill of them, [n, 2].

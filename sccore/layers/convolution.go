@@ -156,10 +156,7 @@ func Contract(equation string, x, y *Node) *Node {
 	}
 	alone := func(term, other string) string {
 		return strings.Map(func(letter rune) rune {
-			if strings.ContainsRune(other, letter) {
-				return -1
-			}
-			return letter
+			return lo.Ternary(strings.ContainsRune(other, letter), -1, letter)
 		}, term)
 	}
 	z, order := product(x, y).General(leftSum, leftBatch, rightSum, rightBatch), batch+alone(left, right)+alone(right, left)

@@ -166,10 +166,7 @@ func LeanNormal(x *Node, epsilon float64) *Node {
 
 // AtLeastFloat32 is the dtype for operations that half precision is too coarse for: float32 for half types, and dtype itself for others.
 func AtLeastFloat32(dtype dtypes.DType) dtypes.DType {
-	if dtype.IsHalfPrecision() {
-		return dtypes.Float32
-	}
-	return dtype
+	return lo.Ternary(dtype.IsHalfPrecision(), dtypes.Float32, dtype)
 }
 
 // withGradient adds to the gradients that y passes one for x, which has the shape of y. gradient maps the adjoint of the result, in the dtype of x, to the

@@ -94,10 +94,7 @@ type ClassSpread struct {
 // Share is Between's share of the whole, in [0, 1]: near 0 if classes look alike, 1 if the features of a class are equal, and 0 for features that do
 // not vary.
 func (s ClassSpread) Share() float64 {
-	if s.Between <= 0 {
-		return 0
-	}
-	return s.Between / (s.Within + s.Between)
+	return lo.Ternary(s.Between <= 0, 0, s.Between/(s.Within+s.Between))
 }
 
 // SpreadOfClasses is the variance within and between classes, [2], of features, [N, D], scaled to length 1. labels, [N], are in [0, 256); features

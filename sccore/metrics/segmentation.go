@@ -235,10 +235,7 @@ func maskOf(labels []uint8, object int) []bool {
 func region(truth, predicted []bool) float64 {
 	both := countBoth(truth, predicted)
 	either := countTrue(truth) + countTrue(predicted) - both
-	if either == 0 {
-		return 1
-	}
-	return float64(both) / float64(either)
+	return lo.Ternary(either > 0, float64(both)/float64(either), 1)
 }
 
 // boundaryMeasure is F, the harmonic mean of two shares: of the predicted outline that lies near the true one, and of the true outline that lies near
@@ -257,10 +254,7 @@ func boundaryMeasure(truth, predicted []bool, height, width int) float64 {
 		precision = float64(countBoth(outlineP, dilated(outlineT, height, width, radius))) / float64(countP)
 		recall = float64(countBoth(outlineT, dilated(outlineP, height, width, radius))) / float64(countT)
 	}
-	if precision+recall == 0 {
-		return 0
-	}
-	return 2 * precision * recall / (precision + recall)
+	return lo.Ternary(precision+recall > 0, 2*precision*recall/(precision+recall), 0)
 }
 
 // outline marks the pixels that differ from the one to the right, the one below, or the one diagonally below; the last row and column compare only

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 )
@@ -31,12 +32,10 @@ func SaveScope(path string, scope *model.Scope, name func(path string) string, m
 
 // LoadScope sets the variables of a scope from a file of [SaveScope], which may hold more. Unless the file has all
 // of them, with the same shapes, the store is unchanged, and the error names the file and the variable.
-func LoadScope(path string, scope *model.Scope, name func(path string) string) error {
-	named, _, err := Read(path)
-	if err == nil {
-		err = fill(path, scope, name, named)
-	}
-	return err
+func LoadScope(path string, scope *model.Scope, name func(path string) string) (err error) {
+	defer try.Handle(&err)
+	named, _ := try.E2(Read(path))
+	return fill(path, scope, name, named)
 }
 
 func fill(path string, scope *model.Scope, name func(path string) string, named map[string]*tensors.Tensor) error {
@@ -60,10 +59,8 @@ func fill(path string, scope *model.Scope, name func(path string) string, named 
 // LoadCheckpoint sets every variable of store from the file at path and returns the file's metadata. The file must hold exactly the variables
 // of the store, with the same shapes. Otherwise the store is unchanged and the error names the file and the variable.
 func LoadCheckpoint(path string, store *model.Store) (metadata map[string]string, err error) {
-	named, metadata, err := Read(path)
-	if err != nil {
-		return nil, err
-	}
+	defer try.Handle(&err)
+	named, metadata := try.E2(Read(path))
 	unknown := slices.DeleteFunc(slices.Sorted(maps.Keys(named)), func(name string) bool { return store.GetVariable(name) != nil })
 	if len(unknown) > 0 {
 		return nil, fmt.Errorf("%s: the model does not have these variables: %.200q", path, strings.Join(unknown, ", "))

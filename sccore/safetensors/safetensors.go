@@ -289,23 +289,18 @@ func (t Tensor) check() (dtypes.DType, error) {
 }
 
 // Read reads the tensor.
-func (t Tensor) Read() (*tensors.Tensor, error) {
-	dtype, err := t.check()
-	if err != nil {
-		return nil, err
-	}
-	tensor := tensors.FromShape(shapes.Make(dtype, t.Shape...))
+func (t Tensor) Read() (_ *tensors.Tensor, err error) {
+	defer try.Handle(&err)
+	tensor := tensors.FromShape(shapes.Make(try.E1(t.check()), t.Shape...))
 	refused := tensor.MutableBytes(func(bytes []byte) { _, err = t.data.ReadAt(bytes, t.Offsets[0]) })
 	return tensor, cmp.Or(refused, err)
 }
 
 // Bytes reads the values of the tensor, row-major and little-endian.
-func (t Tensor) Bytes() (dtypes.DType, []byte, error) {
-	dtype, err := t.check()
-	if err != nil {
-		return dtype, nil, err
-	}
-	raw := make([]byte, t.Offsets[1]-t.Offsets[0])
+func (t Tensor) Bytes() (dtype dtypes.DType, raw []byte, err error) {
+	defer try.Handle(&err)
+	dtype = try.E1(t.check())
+	raw = make([]byte, t.Offsets[1]-t.Offsets[0])
 	_, err = t.data.ReadAt(raw, t.Offsets[0])
 	return dtype, raw, err
 }

@@ -273,10 +273,7 @@ var libraries = sync.OnceValue(func() (l struct {
 // argument is a number among timm's arguments: 0 if it is not there, NaN if it is no number.
 func (f modelFacts) argument(name string) float64 {
 	value, ok := f.ModelArgs[name].(float64)
-	if f.ModelArgs[name] != nil && !ok {
-		return math.NaN()
-	}
-	return value
+	return lo.Ternary(ok || f.ModelArgs[name] == nil, value, math.NaN())
 }
 
 // heads is the number of attention heads, 0 if it is not there.

@@ -26,11 +26,9 @@ const maxConfig = 1 << 20
 // Without such a file it returns the default for crops of 224 pixels, and source is empty; else source is the file. The error names the file and what cannot
 // be done as it says.
 func ReadPreprocessing(weightsFile string) (p datasets.Preprocessing, size int, source string, err error) {
+	defer try.Handle(&err)
 	folder := filepath.Dir(weightsFile)
-	facts, err := readFacts(weightsFile)
-	if err != nil {
-		return p, 0, "", err
-	}
+	facts := try.E1(readFacts(weightsFile))
 	for _, maker := range []struct {
 		name string
 		read func([]byte) (datasets.Preprocessing, int, error)
@@ -61,11 +59,9 @@ func ReadPreprocessing(weightsFile string) (p datasets.Preprocessing, size int, 
 }
 
 // readSmall reads a regular file of at most so many bytes.
-func readSmall(path string, most int64) ([]byte, error) {
-	file, size, err := safetensors.OpenFile(path)
-	if err != nil {
-		return nil, err
-	}
+func readSmall(path string, most int64) (_ []byte, err error) {
+	defer try.Handle(&err)
+	file, size := try.E2(safetensors.OpenFile(path))
 	defer file.Close()
 	if size > most {
 		return nil, fmt.Errorf("is larger than %d MiB", most>>20)

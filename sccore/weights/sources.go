@@ -59,12 +59,9 @@ func join(parts []source) (source, error) {
 	}
 	joined.shape[0] *= len(parts)
 	joined.floats = func() (values []float32, err error) {
+		defer try.Handle(&err)
 		for _, part := range parts {
-			floats, err := part.floats()
-			if err != nil {
-				return nil, err
-			}
-			values = append(values, floats...)
+			values = append(values, try.E1(part.floats())...)
 		}
 		return values, nil
 	}
@@ -122,11 +119,9 @@ func openSources(path string) (*sources, error) {
 	return s, nil
 }
 
-func (s *sources) addFile(path string) error {
-	f, size, err := safetensors.OpenFile(path)
-	if err != nil {
-		return err
-	}
+func (s *sources) addFile(path string) (err error) {
+	defer try.Handle(&err)
+	f, size := try.E2(safetensors.OpenFile(path))
 	s.files = append(s.files, f)
 	return s.addContent(f, size, filepath.Ext(path) == ".safetensors")
 }
@@ -188,11 +183,9 @@ func (s *sources) addSafetensors(r io.ReaderAt, size int64) error {
 	s.metadata = metadata
 	for name, t := range entries {
 		if err == nil {
-			err = s.add(name, source{shape: t.Shape, floats: func() ([]float32, error) {
-				dtype, raw, err := t.Bytes()
-				if err != nil {
-					return nil, err
-				}
+			err = s.add(name, source{shape: t.Shape, floats: func() (_ []float32, err error) {
+				defer try.Handle(&err)
+				dtype, raw := try.E2(t.Bytes())
 				return decodeFloats(dtype, raw, 0, t.Shape, nil)
 			}})
 		}
@@ -260,11 +253,9 @@ func (s *sources) leaveOut(patterns []string) (keys []string, err error) {
 
 // addIndex adds the tensors of weights in several .safetensors files, as transformers writes them: an index, model.safetensors.index.json, says which file
 // beside it holds which tensor.
-func (s *sources) addIndex(path string) error {
-	names, fileOf, err := readIndex(path)
-	if err != nil {
-		return err
-	}
+func (s *sources) addIndex(path string) (err error) {
+	defer try.Handle(&err)
+	names, fileOf := try.E2(readIndex(path))
 	for _, name := range names {
 		if err := s.addFile(filepath.Join(filepath.Dir(path), name)); err != nil {
 			return fmt.Errorf("%s: %w", name, err)

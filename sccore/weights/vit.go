@@ -170,9 +170,7 @@ func importViT(file *sources, facts modelFacts, want encoder.ViT, branch string,
 			if err == nil && (want.RoPE.Base == 0 || !fits(values, want.RoPE)) {
 				err = fmt.Errorf("key %s: has other periods than the RoPE of %s", source.key(), want.Name)
 			}
-			if err != nil {
-				return nil, err
-			}
+			try.E(err)
 			im.Matched = append(im.Matched, source.keys...)
 		default:
 			return nil, fmt.Errorf("key %s: %s has no such weight", source.key(), cmp.Or(want.Name, "the transformer"))

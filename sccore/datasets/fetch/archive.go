@@ -214,9 +214,8 @@ func eachEntry(file string, do func(name string, kind fs.FileMode, size int64, c
 		header, err := archive.Next()
 		if err == io.EOF {
 			return nil
-		} else if err != nil {
-			return err
 		}
+		try.E(err)
 		kind := fs.ModeIrregular
 		switch header.Typeflag {
 		case tar.TypeXGlobalHeader:

@@ -119,10 +119,7 @@ func Free(folder string) (int64, error) {
 
 // Size writes a number of bytes for people: "1.5 GB".
 func Size(bytes int64) string {
-	if bytes < 100e6 {
-		return fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
-	}
-	return fmt.Sprintf("%.1f GB", float64(bytes)/1e9)
+	return lo.Ternary(bytes < 100e6, fmt.Sprintf("%.1f MB", float64(bytes)/1e6), fmt.Sprintf("%.1f GB", float64(bytes)/1e9))
 }
 
 // partial is the folder of what is fetched until it is complete: archives, and the dataset as in a data folder.
@@ -299,9 +296,7 @@ func sortTinyImageNet(folder string) (err error) {
 	for _, file := range boxes {
 		err = errors.Join(err, os.Remove(file))
 	}
-	if err != nil {
-		return err
-	}
+	try.E(err)
 	list := filepath.Join(folder, "val_annotations.txt")
 	content := try.E1(os.ReadFile(list))
 	for line := range strings.Lines(string(content)) {

@@ -167,9 +167,7 @@ func fromHub(ctx context.Context, id, revision, file string, watch Watch) (_ str
 			return path, nil
 		}
 	}
-	if err != nil {
-		return "", err
-	}
+	try.E(err)
 	if info.CommitHash == "" || !filepath.IsLocal(info.CommitHash) || filepath.Base(info.CommitHash) != info.CommitHash {
 		return "", fmt.Errorf("the answer has no commit, %.80q", info.CommitHash)
 	}

@@ -244,10 +244,7 @@ func OpenImages(inputs ...string) (_ *ImageFolder, err error) {
 	paths, skipped := try.E2(FindImages(inputs...))
 	sizes := map[string]int64{} // Of the absolute paths.
 	for _, file := range paths {
-		absolute, err := filepath.Abs(file)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, Reason(err))
-		}
+		absolute := try.E1(filepath.Abs(file))
 		if info, err := os.Stat(absolute); err != nil {
 			skipped = append(skipped, Skipped{file, Reason(err).Error()})
 		} else {

@@ -42,19 +42,14 @@ type ImageFolder struct {
 
 // OpenImageFolder lists the images at any depth below dir, sorted by path. Both a flat folder and ImageNet's class folders work. It ignores
 // hidden files. The error is one line that names the folder.
-func OpenImageFolder(dir string) (*ImageFolder, error) {
+func OpenImageFolder(dir string) (_ *ImageFolder, err error) {
 	if err := checkFolder("image folder", dir); err != nil {
 		return nil, err
 	}
-	absolute, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, fmt.Errorf("image folder %s: %w", dir, Reason(err))
-	}
-	p, err := listImages(os.DirFS(dir))
-	if err == nil && p.Len() == 0 {
-		return nil, fmt.Errorf("image folder %s: contains no .jpg, .jpeg or .png file", dir)
-	} else if err != nil {
-		return nil, fmt.Errorf("image folder %s: %w", dir, err)
+	defer try.HandleF(&err, func() { err = fmt.Errorf("image folder %s: %w", dir, err) })
+	absolute, p := try.E1(filepath.Abs(dir)), try.E1(listImages(os.DirFS(dir)))
+	if p.Len() == 0 {
+		try.E(errors.New("contains no .jpg, .jpeg or .png file"))
 	}
 	p.Name, p.dir = filepath.Base(dir), absolute
 	p.identify()
@@ -69,15 +64,9 @@ func listImages(tree fs.FS) (*ImageFolder, error) {
 
 // add lists a folder and its subfolders. It follows symbolic links, and skips what it cannot use: broken links, links back to a folder above, pipes,
 // folders without permission.
-func (p *ImageFolder) add(folder string, above ...fs.FileInfo) error {
-	itself, err := fs.Stat(p.tree, folder)
-	if err != nil {
-		return fmt.Errorf("%s: %w", folder, Reason(err))
-	}
-	entries, err := fs.ReadDir(p.tree, folder)
-	if err != nil {
-		return fmt.Errorf("%s: %w", folder, Reason(err))
-	}
+func (p *ImageFolder) add(folder string, above ...fs.FileInfo) (err error) {
+	defer try.HandleF(&err, func() { err = fmt.Errorf("%s: %w", folder, Reason(err)) })
+	itself, entries := try.E1(fs.Stat(p.tree, folder)), try.E1(fs.ReadDir(p.tree, folder))
 	above = append(above[:len(above):len(above)], itself)
 	for _, entry := range entries {
 		name := path.Join(folder, entry.Name())

@@ -212,12 +212,10 @@ func (c Config) Losses(scope *model.Scope, features, sizes *Node, objects Object
 	objects.Boxes, uniform = ConvertDType(objects.Boxes, dtype), ConvertDType(uniform, dtype)
 	objects.Labels = ConvertDType(objects.Labels, dtypes.Int32)
 	uniform.AssertDims(batch, c.UniformNumbers(features.Shape().Dim(1), features.Shape().Dim(2), count))
+	used := 0
 	next := func(n int) *Node {
-		x := SliceAxis(uniform, 1, AxisRange(0, n))
-		if rest := uniform.Shape().Dim(1) - n; rest > 0 {
-			uniform = SliceAxis(uniform, 1, AxisRange(n))
-		}
-		return x
+		used += n
+		return SliceAxis(uniform, 1, AxisRange(used-n, used))
 	}
 
 	levels := Pyramid(scope.At("pyramid"), features, c.Channels)

@@ -177,7 +177,7 @@ func ExportModel(path string, store *model.Store, without []string, metadata map
 // ImportModel sets the float32 variables of a store from the tensors of a file that [ExportModel] wrote. The variables exist already, and there must be a
 // tensor of its shape for each of them and no others. Otherwise the store is unchanged, and the error names the tensor.
 func ImportModel(named map[string]*tensors.Tensor, store *model.Store) error {
-	used := map[string]bool{}
+	var used []string
 	values := map[*model.Variable]*tensors.Tensor{}
 	for variable := range store.IterVariables() {
 		if variable.DType() != dtypes.Float32 {
@@ -192,17 +192,15 @@ func ImportModel(named map[string]*tensors.Tensor, store *model.Store) error {
 		if !tensor.Shape().Equal(shapes.Make(dtypes.Float32, torchShape(shape)...)) {
 			return fmt.Errorf("tensor %s is %s, the model wants %v in float32", name, tensor.Shape(), torchShape(shape))
 		}
-		used[name] = true
+		used = append(used, name)
 		flat, err := tensors.CopyFlatData[float32](tensor)
 		if err = cmp.Or(err, safetensors.CheckFinite(flat)); err != nil {
 			return fmt.Errorf("tensor %s: %w", name, err)
 		}
 		values[variable] = tensors.FromFlatDataAndDimensions(transposed(flat, shape, false), shape...)
 	}
-	for _, name := range slices.Sorted(maps.Keys(named)) {
-		if !used[name] {
-			return fmt.Errorf("the model has no tensor %s", name)
-		}
+	if unknown := lo.Without(slices.Sorted(maps.Keys(named)), used...); len(unknown) > 0 {
+		return fmt.Errorf("the model has no tensor %s", unknown[0])
 	}
 	for variable, value := range values {
 		if err := variable.SetValue(value); err != nil {

@@ -26,20 +26,11 @@ type Data struct {
 	// Annotated images whose patches train and test the classifiers of recall; nil without PASCAL VOC.
 	Annotated [2]*datasets.Segmentation
 
-	evaluations     []opened // What [Config].Evaluate names.
-	title, identity string
-	annotated       string // Identifies Annotated, of all seeds alike.
-	skipped         []string
+	study.Described // The images, "synthetic" or "images", and the file of weights that the training starts from, if any.
+
+	evaluations []opened // What [Config].Evaluate names.
+	annotated   string   // Identifies Annotated, of all seeds alike.
 }
-
-// Identity identifies in records the images and the file of weights that the training starts from, if any.
-func (d Data) Identity() string { return d.identity }
-
-// Title is "synthetic" or "images".
-func (d Data) Title() string { return d.title }
-
-// Skipped lists the files that could not be read.
-func (d Data) Skipped() []string { return d.skipped }
 
 // smokeImages is the number of objects, and of scenes, that the smoke profile takes from real datasets.
 const smokeImages = 64
@@ -82,13 +73,13 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 // drawn draws the images of a seed. start identifies the file that the training starts from.
 func drawn(config Config, seed int, start string) Data {
 	n, side, run := config.Images, config.Second.ImageSize, synthetic.Run(seed)
-	d := Data{title: "synthetic", skipped: []string{}}
+	d := Data{Described: study.Described{Name: "synthetic", Unread: []string{}}}
 	var identities []string
 	for i := range 2 {
 		d.Objects[i], d.Scenes[i] = run.Objects(n, side, 1+2*i), run.Scenes(n, side, 2+2*i)
 		identities = append(identities, d.Objects[i].Identity, d.Scenes[i].Identity)
 	}
-	d.Train, d.identity = LabelledData(d.Objects[0], d.Scenes[0]), strings.Join(identities, "; ")+start
+	d.Train, d.ID = LabelledData(d.Objects[0], d.Scenes[0]), strings.Join(identities, "; ")+start
 	return d
 }
 
@@ -98,7 +89,7 @@ func OpenAnnotated(o study.Options, c Recall, size, shares, seed int, start stri
 	defer try.Handle(&err)
 	opened := try.E1(Annotated(evaluation.Source{Dir: o.Data, Dataset: "voc2012", Classes: c.Classes}, "recall.classes", datasets.Train))
 	cut := o.SharesOf(opened.Name, opened.Train.Len(), "images", shares)
-	d = Data{title: Images, identity: study.IdentityOfShares(opened.ID, cut) + start, skipped: []string{}}
+	d.Described = study.Described{ID: study.IdentityOfShares(opened.ID, cut) + start, Name: Images, Unread: []string{}}
 	try.E(d.openRecall(o, c, seed, shares))
 	scenes, err := opened.Train.Share(seed, cut).AnnotatedScenes(size)
 	if err == nil {
@@ -123,7 +114,7 @@ func read(o study.Options, config Config, seed int, start string) (d Data, err e
 		}
 	}
 	identity, cut := both[0].Identity+"; "+both[1].Identity+start, 1
-	d = Data{title: Images, skipped: []string{}}
+	d.Described = study.Described{Name: Images, Unread: []string{}}
 	for i, pictures := range both {
 		shares := o.SharesOf(pictures.Name, pictures.Len(), "images", config.Shares)
 		pictures, cut = pictures.Share(seed, shares), max(cut, shares)
@@ -134,12 +125,12 @@ func read(o study.Options, config Config, seed int, start string) (d Data, err e
 			pictures = pictures.Pick(datasets.Spread(pictures.Len(), smokeImages))
 		}
 		for _, skipped := range pictures.Skipped {
-			d.skipped = append(d.skipped, filepath.Join(pictures.Name, skipped.File)+": "+skipped.Reason)
+			d.Unread = append(d.Unread, filepath.Join(pictures.Name, skipped.File)+": "+skipped.Reason)
 		}
 		both[i] = pictures
 	}
-	if d.identity = study.IdentityOfShares(identity, cut); o.Profile == study.Smoke {
-		d.identity += smokeIdentity
+	if d.ID = study.IdentityOfShares(identity, cut); o.Profile == study.Smoke {
+		d.ID += smokeIdentity
 	}
 	d.Train = sccore.Data{Objects: both[0], Scenes: both[1]}
 	if config.Recall.Size > 0 {

@@ -343,7 +343,7 @@ func (d Data) RecallMeasures(c Recall, probe evaluation.PatchProbe) []Measure {
 		if classes := d.Annotated[0].Classes; column == ColumnForegroundRecall && (c.Classes == "" || len(classes) < 3 || classes[0] != "background") {
 			continue
 		}
-		m.Numbers = append(m.Numbers, study.Number{Column: column, Metric: "recall", Unit: "%", Data: d.identity + d.annotated})
+		m.Numbers = append(m.Numbers, study.Number{Column: column, Metric: "recall", Unit: "%", Data: d.ID + d.annotated})
 	}
 	m.Read = func(numbers []study.Number, measured evaluation.Result) error {
 		recalls := measured.Report.(evaluation.PatchRecalls)

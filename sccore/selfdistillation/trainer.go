@@ -150,11 +150,6 @@ func (c Config) Rules() error {
 	return sccore.CheckViews(c.Views, vit, c.Batch, c.ImageSize, fmt.Sprintf("batch %d", c.Batch))
 }
 
-// vit is the encoder of a checked configuration.
-func (c Config) vit() encoder.ViT {
-	return sccore.Config{Encoder: c.Encoder, Positions: c.Positions, BF16: c.BF16, GradientCheckpointing: c.GradientCheckpointing}.ViT()
-}
-
 // scheduled are the numbers of a step that are inputs of the graph, in the order of [read].
 func (c Config) scheduled(step int) []float32 {
 	epoch := step / c.EpochSteps
@@ -217,7 +212,8 @@ func NewTrainer(b compute.Backend, data sccore.Data, config Config) (*Trainer, e
 	if err := check(data, config); err != nil {
 		return nil, err
 	}
-	t := &Trainer{config: config, data: data, step: step{Config: config, vit: config.vit()}}
+	vit := sccore.Config{Encoder: config.Encoder, Positions: config.Positions, BF16: config.BF16, GradientCheckpointing: config.GradientCheckpointing}.ViT()
+	t := &Trainer{config: config, data: data, step: step{Config: config, vit: vit}}
 	var err error
 	t.Branches, err = sccore.NewBranches(b, t.task(), t.step.vit)
 	return t, err

@@ -269,18 +269,6 @@ func (s Spec[C, D]) datasets(o Options) (names, missing []string, err error) {
 	return s.Datasets(o)
 }
 
-// GeneratedData names data that an experiment generates itself.
-type GeneratedData string
-
-// Identity is the data's name.
-func (d GeneratedData) Identity() string { return string(d) }
-
-// Title is the data's name.
-func (d GeneratedData) Title() string { return string(d) }
-
-// Skipped returns nil: no files are read.
-func (d GeneratedData) Skipped() []string { return nil }
-
 // folder is the folder of the cell's files.
 func (s Spec[C, D]) folder(data D, c Cell[C]) string {
 	if s.Folder != nil {
@@ -322,6 +310,32 @@ func (o Options) Warnf(format string, args ...any) {
 	if o.Warn != nil {
 		o.Warn(fmt.Sprintf(format, args...))
 	}
+}
+
+// SharesOf returns the number of shares that real data are cut into, of which each seed has its own: those asked for, or 1, with a warning, if there are fewer
+// of what is cut, such as "images", so that every seed has all.
+func (o Options) SharesOf(dataset string, count int, what string, shares int) int {
+	if count >= shares {
+		return shares
+	}
+	o.Warnf("%s is too small for %d shares: every seed has all of its %s", dataset, shares, what)
+	return 1
+}
+
+// IdentityOfShares identifies in records data that are cut into shares, of whatever seed.
+func IdentityOfShares(identity string, shares int) string {
+	if shares == 1 {
+		return identity
+	}
+	return fmt.Sprintf("%s; of each %d shares, one for a seed", identity, shares)
+}
+
+// CheckSeeds returns an error if real data, cut into shares of which each seed has its own, have none for one of the seeds.
+func CheckSeeds(seeds, shares int) error {
+	if shares > 1 && seeds > shares {
+		return fmt.Errorf("%d seeds and %d shares: each seed needs a share of its own; --set shares=%[1]d, or 1 to give all to every seed", seeds, shares)
+	}
+	return nil
 }
 
 // BadOption is the error for an invalid option. Its text names the option and the value.

@@ -19,6 +19,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/progress"
@@ -284,5 +285,104 @@ func (b *bar) setPhase(cell, phase string) {
 	if show != b.shown {
 		b.Phase(show)
 		b.shown = show
+	}
+}
+
+// Described says what data are; the data of experiments embed it.
+type Described struct {
+	ID, Name string   // Their identity and their title.
+	Unread   []string // The files that the reader skipped, each with the reason.
+}
+
+// Identity is the data's identity.
+func (d Described) Identity() string { return d.ID }
+
+// Title is the data's title.
+func (d Described) Title() string { return d.Name }
+
+// Skipped lists the skipped files.
+func (d Described) Skipped() []string { return d.Unread }
+
+// GeneratedData names data that an experiment generates itself.
+type GeneratedData string
+
+// Identity is the data's name.
+func (d GeneratedData) Identity() string { return string(d) }
+
+// Title is the data's name.
+func (d GeneratedData) Title() string { return string(d) }
+
+// Skipped returns nil: no files are read.
+func (d GeneratedData) Skipped() []string { return nil }
+
+// opened is the data that the cells of a seed share, from the first of them that runs until the last has run.
+type opened[C comparable, D Data] struct {
+	cells []Cell[C] // The selected ones.
+	once  sync.Once
+	data  D
+	err   error
+	left  int // Number of tasks that wait or run.
+}
+
+// dropUnused drops data that no task needs.
+func (o *opened[C, D]) dropUnused() {
+	if o.left == 0 {
+		o.data = *new(D)
+	}
+}
+
+// dataKey identifies the data of a cell.
+type dataKey struct {
+	dataset string
+	seed    int
+}
+
+// shared returns what holds the data of a cell.
+func (c *call[C, D]) shared(cell Cell[C]) *opened[C, D] {
+	key := dataKey{cell.Dataset, cell.Seed}
+	if c.opened[key] == nil {
+		c.opened[key] = &opened[C, D]{}
+	}
+	return c.opened[key]
+}
+
+// dataOf returns the data of a cell. The first call for one of the cells that share them opens them; calls meanwhile wait for it.
+func (c *call[C, D]) dataOf(cell Cell[C], shared *opened[C, D]) (D, error) {
+	shared.once.Do(func() {
+		shared.err = panics.Catch(func() (err error) {
+			options := c.options
+			options.Warn = func(line string) { c.warnOnce(line, line) }
+			cells := shared.cells
+			if cells == nil { // The cell is not selected, but a selected one needs it.
+				cells = []Cell[C]{cell}
+			}
+			if shared.data, err = c.Open(options, cell.Dataset, cells); err != nil {
+				return err
+			}
+			for _, skipped := range shared.data.Skipped() {
+				c.warnOnce("skipped "+skipped, "skipped "+skipped)
+			}
+			return nil
+		})
+	})
+	return shared.data, shared.err
+}
+
+// release says that a task has run.
+func (c *call[C, D]) release(t *task[C, D]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.data.left--
+	t.data.dropUnused()
+}
+
+// warnOnce reports a warning unless this call has reported one of the same subject.
+func (c *call[C, D]) warnOnce(subject, line string) {
+	c.mu.Lock()
+	known := c.warned[subject]
+	c.warned[subject] = true
+	c.mu.Unlock()
+	if !known {
+		c.options.Warnf("%s", line)
 	}
 }

@@ -114,7 +114,8 @@ func huberSums(apart, lower, counted, ones *Node, margin float64) []*Node {
 	mask := ConvertDType(lower, apart.DType())
 	huber := Mul(mask, Sub(Square(wide), Square(narrow)))
 	slope := Mul(mask, Sub(wide, narrow))
-	return []*Node{Mul(sumColumns(huber, ones), vector(apart, 1/(margin*margin))), sumColumns(ConvertDType(counted, apart.DType()), ones), sumColumns(slope, ones)}
+	perSquare := ConstAsDType(apart.Graph(), apart.DType(), [][]float64{{1 / (margin * margin)}})
+	return []*Node{Mul(sumColumns(huber, ones), perSquare), sumColumns(ConvertDType(counted, apart.DType()), ones), sumColumns(slope, ones)}
 }
 
 // pullSums takes apart = p_i − p_k at [b, i, k] and the mask of pairs with q_k > q_i and returns the sums over k of [Sums.Pull].
@@ -131,10 +132,6 @@ func reach(apart *Node, margin float64) (wide, narrow *Node) {
 
 func constant(like *Node, value float64) *Node {
 	return ConstAsDType(like.Graph(), like.DType(), [][][]float64{{{value}}})
-}
-
-func vector(like *Node, value float64) *Node {
-	return ConstAsDType(like.Graph(), like.DType(), [][]float64{{value}})
 }
 
 // sumColumns is Σ_j x[b, i, j] columns[b, j].

@@ -3,7 +3,6 @@ package pairsum
 import (
 	"math"
 
-	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -28,8 +27,9 @@ type pairTree struct {
 
 // Tree computes the sums by a tree of the fastest shape in O(N log N) time, for scores in [0, 1], [B, N].
 func Tree(p, q *Node, margin float64) Sums {
+	device, known := p.Graph().Backend().(interface{ IsCUDA() bool })
 	shape := fastShape
-	shape.Threads = manyThreads(p.Graph().Backend())
+	shape.Threads = threads(known && device.IsCUDA())
 	return TreeOf(shape, p, q, margin)
 }
 
@@ -88,11 +88,6 @@ func take(x, index *Node) *Node { return Gather(x, InsertAxes(index, -1)) }
 
 // threads says whether the device has thousands of threads: a GPU.
 type threads bool
-
-func manyThreads(b compute.Backend) threads {
-	device, ok := b.(interface{ IsCUDA() bool })
-	return threads(ok && device.IsCUDA())
-}
 
 // hold makes x, of integers or floats, computed once: XLA repeats long chains of cheap operations in each consumer, but it does not repeat a scatter,
 // except one of a single row. This scatter takes the larger of each entry and itself. A GPU repeats only what costs less than memory.

@@ -112,9 +112,17 @@ var Study = training.Spec(maintable.Spec(study.Spec[maintable.Config, maintable.
 		c.Config = recipe.Defaults(r, config.Config)
 		return c
 	},
-	Tables:  study.ByKind(tables),
-	Figures: drawn,
-	Random:  recipe.RowRandom,
+	Tables: study.ByKind(tables),
+	Figures: func(results study.Results, _ study.FigureSources, all *study.Drawn) {
+		for _, r := range results.Kinds() {
+			name := []string{"trade-off"}
+			if r.Kind == figures.Real {
+				name = append(name, "images")
+			}
+			all.Add(TradeOff(r), nil, "The lines of the ablation by k-NN classification and linear segmentation.", name...)
+		}
+	},
+	Random: recipe.RowRandom,
 }))
 
 // run is a running cell.
@@ -285,15 +293,4 @@ func TradeOff(r study.Results) figures.Chart {
 		f.Panels = append(f.Panels, panel)
 	}
 	return f
-}
-
-// drawn draws the lines of the ablation between two tasks, on real and on synthetic images.
-func drawn(results study.Results, _ study.FigureSources, all *study.Drawn) {
-	for _, r := range results.Kinds() {
-		name := []string{"trade-off"}
-		if r.Kind == figures.Real {
-			name = append(name, "images")
-		}
-		all.Add(TradeOff(r), nil, "The lines of the ablation by k-NN classification and linear segmentation.", name...)
-	}
 }

@@ -59,28 +59,26 @@ var Study = encoders.Tuning[Config, Data, finetune.DetectionTraining, *finetune.
 		t.Images, t.Pretrained = r.Data.trained, pretrained
 		return func() {}, nil
 	},
-	Loss:    func(s finetune.DetectionStep) float64 { return s.Loss },
-	Test:    test,
-	Tables:  tables,
-	Figures: drawn,
+	Loss:   func(s finetune.DetectionStep) float64 { return s.Loss },
+	Test:   test,
+	Tables: tables,
+	Figures: func(results study.Results, from study.FigureSources, all *study.Drawn) {
+		ofBoxes := slices.DeleteFunc(results.Columns(), func(column string) bool { return !strings.HasSuffix(column, "/"+boxes) })
+		caption := fmt.Sprintf("Test images with their objects, the best proposals, both stages, and detections with a score above %g.", leastDrawn)
+		dataset := func(column string) string { return strings.TrimSuffix(column, "/"+boxes) }
+		encoders.DrawEach(results, from, all, "obj_det", "stages", caption, ofBoxes, dataset, func(row, column, title string) (figures.Figure, error) {
+			sheet, err := Stages(results, from.Backend, from.Data, from.Out, row, dataset(column), drawnImages)
+			sheet.Title = title
+			return sheet, err
+		})
+	},
 }.Spec()
 
 // Data is a dataset to train and test on.
 type Data struct {
+	study.Described // Annotations that cannot be used are skipped, each with its file and id.
 	train, test     *datasets.ObjectImages
 	trained, tested *datasets.ObjectImages // The images that train and test.
-}
-
-// Identity identifies the images in records.
-func (d Data) Identity() string { return d.train.Identity + "; " + d.test.Identity }
-
-// Title is the name of the dataset.
-func (d Data) Title() string { return d.train.Name }
-
-// Skipped lists the annotations that cannot be used, each with its file and id.
-func (d Data) Skipped() []string {
-	skipped := slices.Concat(d.train.Truth.Skipped, d.test.Truth.Skipped)
-	return lo.Map(skipped, func(s datasets.Skipped, _ int) string { return s.File + ": " + s.Reason })
 }
 
 // read opens COCO below dir.
@@ -107,6 +105,9 @@ func open(o study.Options, dataset string, c Config, seed int) (d Data, err erro
 		run := synthetic.Run(seed)
 		d.train, d.test = run.Scenes(c.Images, sceneSize, 12).Instances(), run.Scenes(c.Images, sceneSize, 14).Instances()
 	}
+	skipped := slices.Concat(d.train.Truth.Skipped, d.test.Truth.Skipped)
+	d.ID, d.Name = d.train.Identity+"; "+d.test.Identity, d.train.Name
+	d.Unread = lo.Map(skipped, func(s datasets.Skipped, _ int) string { return s.File + ": " + s.Reason })
 	d.trained = d.train.Annotated()
 	if d.trained.Len() == 0 {
 		return d, errors.New(d.train.Truth.Name + ": no image has an object")
@@ -306,16 +307,4 @@ func stagesOf(model *finetune.DetectionModel, images *datasets.ObjectImages, pla
 		return figures.Object{Box: f.Box, Mask: f.Mask, Class: f.Class, Label: fmt.Sprintf("%.2f", f.Score)}, f.Score > leastDrawn
 	})
 	return rows, nil
-}
-
-// drawn draws what detectors make of test images, stage by stage. It needs a backend.
-func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
-	ofBoxes := slices.DeleteFunc(results.Columns(), func(column string) bool { return !strings.HasSuffix(column, "/"+boxes) })
-	caption := fmt.Sprintf("Test images with their objects, the best proposals, both stages, and detections with a score above %g.", leastDrawn)
-	dataset := func(column string) string { return strings.TrimSuffix(column, "/"+boxes) }
-	encoders.DrawEach(results, from, all, "obj_det", "stages", caption, ofBoxes, dataset, func(row, column, title string) (figures.Figure, error) {
-		sheet, err := Stages(results, from.Backend, from.Data, from.Out, row, dataset(column), drawnImages)
-		sheet.Title = title
-		return sheet, err
-	})
 }

@@ -52,14 +52,29 @@ var Study = study.Spec[augmentation.Config, augmentation.Data]{
 		}
 		return c.Config.Epochs * (max(c.Config.EpochImages, d.Train.Len()-d.Train.HeldOut(c.Config.Validation)) / c.Config.Batch)
 	},
-	NewWorker: newWorker,
+	NewWorker: func(r *run) (study.Worker[augmentation.Config, augmentation.Data], error) {
+		c := r.Cell.Config
+		d, err := heldOut(r.Data, c.Validation)
+		if err != nil {
+			return nil, err
+		}
+		trainer, err := methods.NewTrainer(r.Backend(), d.Train.Repeat(c.EpochImages), c.Config)
+		return worker{trainer}, err
+	},
 	Shares: func(c study.Cell[augmentation.Config]) string {
 		return fmt.Sprintf("%s %+v", c.Dataset, c.Config.Config)
 	},
 	ProfileConfig: augmentation.Defaults,
 	Common:        func(config, _ augmentation.Config) augmentation.Config { return config.Base() },
 	Tables:        tables,
-	Figures:       drawn,
+	Figures: func(r study.Results, _ study.FigureSources, all *study.Drawn) {
+		for _, dataset := range augmentation.Datasets(r) {
+			all.Add(CropDrop(r, dataset), nil,
+				"k-NN accuracy that each method loses when its views no longer show different positions of the image. Filled: ours; hollow: the paper's, grey on another dataset.", "crop-drop", dataset)
+			all.Add(Richness(r, dataset), nil,
+				"k-NN accuracy by the number of transformations, with independent crops. Filled: ours; hollow: the paper's, grey on another dataset.", "richness", dataset)
+		}
+	},
 }
 
 // cells lists the cells of a profile in the order in which they run: all rows of a method with one seed before the next seed, so that the results of an
@@ -124,16 +139,6 @@ type run = study.Run[augmentation.Config, augmentation.Data]
 
 // worker trains the cells of one method with one compiled step.
 type worker struct{ *methods.Trainer }
-
-func newWorker(r *run) (study.Worker[augmentation.Config, augmentation.Data], error) {
-	c := r.Cell.Config
-	d, err := heldOut(r.Data, c.Validation)
-	if err != nil {
-		return nil, err
-	}
-	trainer, err := methods.NewTrainer(r.Backend(), d.Train.Repeat(c.EpochImages), c.Config)
-	return worker{trainer}, err
-}
 
 // runState is the state of a run that its checkpoints hold beside the trainer's.
 type runState struct {
@@ -331,16 +336,6 @@ func Richness(r study.Results, dataset string) figures.Chart {
 
 func title(r study.Results, dataset string) string {
 	return fmt.Sprintf("%s, %s profile", dataset, r.Profile)
-}
-
-// drawn draws what each method loses without crops, and what it gains by transformations, on each dataset with records.
-func drawn(r study.Results, _ study.FigureSources, all *study.Drawn) {
-	for _, dataset := range augmentation.Datasets(r) {
-		all.Add(CropDrop(r, dataset), nil,
-			"k-NN accuracy that each method loses when its views no longer show different positions of the image. Filled: ours; hollow: the paper's, grey on another dataset.", "crop-drop", dataset)
-		all.Add(Richness(r, dataset), nil,
-			"k-NN accuracy by the number of transformations, with independent crops. Filled: ours; hollow: the paper's, grey on another dataset.", "richness", dataset)
-	}
 }
 
 // Curve reads the curve of a recorded run on the first dataset that has it. A missing record is an error that names the run.

@@ -45,7 +45,7 @@ var Study = encoders.Tuning[Config, evaluation.Data, finetune.SegmentationTraini
 	}},
 	Parts:   []string{"dataset", "row", "head", "seed"},
 	Images:  open,
-	Columns: func(d evaluation.Data, c Config) []string { return []string{column(d.Name, c.Head)} },
+	Columns: func(d evaluation.Data, c Config) []string { return []string{d.Name + "/" + headTitles[c.Head]} },
 	Unit:    "crop",
 	Amount:  func(c Config) (steps, batch int) { return c.Steps, c.Batch },
 	Training: func(c Config, vit encoder.ViT, d evaluation.Data) (finetune.SegmentationTraining, error) {
@@ -81,9 +81,6 @@ func open(o study.Options, dataset string, c Config, seed int) (d evaluation.Dat
 
 // headTitles are the names of the heads in the table's columns.
 var headTitles = map[string]string{finetune.UPerNet: "UperNet", finetune.FPN: "FPN"} // As the paper writes them.
-
-// column is the table's column for a dataset and a head.
-func column(dataset, head string) string { return dataset + "/" + headTitles[head] }
 
 // Config is the configuration of a cell.
 type Config struct {

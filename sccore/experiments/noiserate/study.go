@@ -35,27 +35,29 @@ var Study = encoders.Experiment[Config]{
 	Columns: func(d evaluation.Data, _ study.Cell[Config]) []string {
 		return []string{d.Title(), d.Title() + projected}
 	},
-	Group:   "sample.",
-	Tables:  tables,
-	Figures: drawn,
+	Group: "sample.",
+	Tables: func(results study.Results) (tables []figures.Table) { // One for each dataset with records.
+		for _, column := range results.Columns() {
+			data, is := strings.CutSuffix(column, projected)
+			table := study.TableOf(Name, lo.Ternary(is, "projected", "patches"))
+			table.Title, table.Rows = strings.Replace(table.Title, "DATA", data, 1), encoders.AllRows(results, "main", column)
+			for i := range table.Columns {
+				table.Columns[i].From = []string{column}
+			}
+			tables = append(tables, table.Of(results))
+		}
+		return tables
+	},
+	Figures: func(results study.Results, _ study.FigureSources, all *study.Drawn) {
+		for _, column := range results.Columns() {
+			figure, err := Figure(results, column)
+			all.Add(figure, err, "Share of pairs of patches of one class by their similarity, and by its rank: Fig. noise_rate of "+column+".", "noise-rate", strings.ReplaceAll(column, "/", "-"))
+		}
+	},
 }.Spec()
 
 // projected ends the columns of projected features.
 const projected = "/projected"
-
-// tables returns a table of each dataset with records.
-func tables(results study.Results) (tables []figures.Table) {
-	for _, column := range results.Columns() {
-		data, is := strings.CutSuffix(column, projected)
-		table := study.TableOf(Name, lo.Ternary(is, "projected", "patches"))
-		table.Title, table.Rows = strings.Replace(table.Title, "DATA", data, 1), encoders.AllRows(results, "main", column)
-		for i := range table.Columns {
-			table.Columns[i].From = []string{column}
-		}
-		tables = append(tables, table.Of(results))
-	}
-	return tables
-}
 
 // leastShare is the least share of the pairs in % that a bin of the figure has: the rate of fewer pairs is chance.
 const leastShare = 0.01
@@ -88,12 +90,4 @@ func Figure(r study.Results, column string) (figures.CurvesRow, error) {
 		return nil, fmt.Errorf("no record of %s in the %s profile", column, r.Profile)
 	}
 	return f, nil
-}
-
-// drawn draws the positive rate by similarity, for each dataset with records.
-func drawn(results study.Results, _ study.FigureSources, all *study.Drawn) {
-	for _, column := range results.Columns() {
-		figure, err := Figure(results, column)
-		all.Add(figure, err, "Share of pairs of patches of one class by their similarity, and by its rank: Fig. noise_rate of "+column+".", "noise-rate", strings.ReplaceAll(column, "/", "-"))
-	}
 }

@@ -26,7 +26,20 @@ var Study = encoders.Experiment[Config]{
 		Name: "patch-recall", Table: "semantic_seg", Shares: func(c Config) int { return c.Shares }, Rules: rules,
 	},
 	Evaluation: func(c Config) evaluation.Evaluation { return c.recall() },
-	Part:       part,
+	Part: func(o study.Options, d evaluation.Data, c Config, seed int) evaluation.Data {
+		if o.Data == "" {
+			d.Note = "images drawn for the seed"
+			return d
+		}
+		d.Note = "all test images"
+		if shares := o.SharesOf(d.Name, d.Test.Len(), "images", c.Shares); shares > 1 {
+			d.ID += fmt.Sprintf("; of the test images %d shares, one for a seed", shares)
+			d.Note = fmt.Sprintf("share %d of %d of the test images", seed+1, shares)
+			d.Test = d.Test.Share(seed, shares)
+		}
+		d.Train, d.Test = d.Train.Pick(datasets.Spread(d.Train.Len(), c.Images)), d.Test.Pick(datasets.Spread(d.Test.Len(), c.Images))
+		return d
+	},
 	Columns: func(d evaluation.Data, _ study.Cell[Config]) []string {
 		return []string{d.Title() + "/" + linear, d.Title() + "/" + nearest}
 	},
@@ -64,23 +77,6 @@ func rules(c Config, dataset string) error {
 		return err
 	}
 	return settings.Between("images", c.Images, 2, 1<<30)
-}
-
-// part returns a seed's share of the test images, so that intervals over seeds have the images' share in them. All training images train, because a fifth of a
-// small set has too few patches of a class.
-func part(o study.Options, d evaluation.Data, c Config, seed int) evaluation.Data {
-	if o.Data == "" {
-		d.Note = "images drawn for the seed"
-		return d
-	}
-	d.Note = "all test images"
-	if shares := o.SharesOf(d.Name, d.Test.Len(), "images", c.Shares); shares > 1 {
-		d.ID += fmt.Sprintf("; of the test images %d shares, one for a seed", shares)
-		d.Note = fmt.Sprintf("share %d of %d of the test images", seed+1, shares)
-		d.Test = d.Test.Share(seed, shares)
-	}
-	d.Train, d.Test = d.Train.Pick(datasets.Spread(d.Train.Len(), c.Images)), d.Test.Pick(datasets.Spread(d.Test.Len(), c.Images))
-	return d
 }
 
 // Names of details: the recall without the class background, and what chance is.

@@ -25,25 +25,23 @@ import (
 // Name is the experiment's name.
 const Name = recipe.Pretraining
 
-func cells(o study.Options, dataset string) (_ []study.Cell[recipe.Config], err error) {
-	defer try.Handle(&err)
-	config := recipe.ProfileConfig(o.Profile, dataset == recipe.Images)
-	try.E(config.Configure(o, &config, dataset == recipe.Images))
-	seeds := study.Seeds(Name, o)
-	try.E(study.CheckSeeds(seeds, config.Shares))
-	return lo.Times(seeds, func(seed int) study.Cell[recipe.Config] {
-		return study.Cell[recipe.Config]{Dataset: dataset, Path: []string{dataset}, Seed: seed, Config: config}
-	}), nil
-}
-
 // Study is the experiment.
 var Study = study.Spec[recipe.Config, recipe.Data]{
 	Name:     Name,
 	Parts:    []string{"dataset", "seed"},
 	Datasets: recipe.DatasetNames,
 	Missing:  recipe.Missing,
-	Cells:    cells,
-	Caches:   true,
+	Cells: func(o study.Options, dataset string) (_ []study.Cell[recipe.Config], err error) {
+		defer try.Handle(&err)
+		config := recipe.ProfileConfig(o.Profile, dataset == recipe.Images)
+		try.E(config.Configure(o, &config, dataset == recipe.Images))
+		seeds := study.Seeds(Name, o)
+		try.E(study.CheckSeeds(seeds, config.Shares))
+		return lo.Times(seeds, func(seed int) study.Cell[recipe.Config] {
+			return study.Cell[recipe.Config]{Dataset: dataset, Path: []string{dataset}, Seed: seed, Config: config}
+		}), nil
+	},
+	Caches: true,
 	Open: func(o study.Options, _ string, cells []study.Cell[recipe.Config]) (recipe.Data, error) {
 		return recipe.Open(o, cells[0].Config, cells[0].Seed)
 	},

@@ -123,7 +123,7 @@ func TestTeacherQualityOptionsOnPhotographs(t *testing.T) {
 			t.Errorf("%v: %v, want %q", c.set, err, c.want)
 		}
 	}
-	if _, _, err := datasetNames(study.Options{Data: data}); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := Study.Datasets(study.Options{Data: data}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without files: %v", err)
 	}
 }

@@ -41,9 +41,32 @@ var Study = recipe.Cells[Config, data]{Stage: stage}.Spec(study.Spec[Config, dat
 	Name:      Name,
 	DataBySet: true,
 	Parts:     []string{"dataset", "loss", "share", "source", "seed"},
-	Datasets:  datasetNames,
-	Cells:     cells,
-	Open:      open,
+	Datasets: func(o study.Options) (names, missing []string, err error) { // PASCAL VOC if there is a data folder, else the synthetic images, which have no name.
+		if o.Data == "" {
+			return []string{""}, nil, nil
+		}
+		for _, key := range []string{"init", "teacher"} {
+			if !settings.Given(o.Set, key) || slices.Contains(o.Set, key+"=") {
+				return nil, nil, study.Absent(fmt.Sprintf(
+					"photographs start from files that pretrain leaves: --set %s=FILE is missing (without --data the images are synthetic)", key))
+			}
+		}
+		_, err = evaluation.Source{Dir: o.Data, Dataset: voc}.Segmentation(datasets.Train, datasets.Test)
+		return []string{voc}, nil, err
+	},
+	Cells: cells,
+	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (d data, err error) {
+		c, seed := cells[0].Config, cells[0].Seed
+		if dataset == voc {
+			return openPhotographs(o, c, seed)
+		}
+		n, side, run := c.Images, c.Second.ImageSize, synthetic.Run(seed)
+		objects, scenes := run.Objects(n, side, 1), run.Scenes(n, side, 2)
+		d.Name, d.classes = "synthetic scenes", len(scenes.Classes)
+		d.Train, d.Scenes = recipe.LabelledData(objects, scenes), [2]*synthetic.Set{scenes, run.Scenes(max(n/2, 1), side, 4)}
+		d.ID = objects.Identity + "; " + scenes.Identity + "; " + d.Scenes[1].Identity
+		return d, nil
+	},
 	Numbers: func(d data, c study.Cell[Config]) []study.Number {
 		if makes(c) {
 			return nil
@@ -72,21 +95,6 @@ var Study = recipe.Cells[Config, data]{Stage: stage}.Spec(study.Spec[Config, dat
 	Tables:  tables,
 	Figures: drawn,
 })
-
-// datasetNames lists PASCAL VOC if there is a data folder, else the synthetic images, which have no name.
-func datasetNames(o study.Options) (names, missing []string, err error) {
-	if o.Data == "" {
-		return []string{""}, nil, nil
-	}
-	for _, key := range []string{"init", "teacher"} {
-		if !settings.Given(o.Set, key) || slices.Contains(o.Set, key+"=") {
-			return nil, nil, study.Absent(fmt.Sprintf(
-				"photographs start from files that pretrain leaves: --set %s=FILE is missing (without --data the images are synthetic)", key))
-		}
-	}
-	_, err = evaluation.Source{Dir: o.Data, Dataset: voc}.Segmentation(datasets.Train, datasets.Test)
-	return []string{voc}, nil, err
-}
 
 // cells lists the cells of a dataset, all cells of one seed before the next seed.
 func cells(o study.Options, dataset string) (cells []study.Cell[Config], err error) {
@@ -133,28 +141,7 @@ func folder(d data, c study.Cell[Config]) string {
 // data holds a seed's training images, with the number of their labels, without 0 for none. Scenes or Annotated are measured.
 type data struct {
 	recipe.Data
-	classes         int
-	title, identity string
-}
-
-// Identity identifies the images, and the files that photographs start from, in records.
-func (d data) Identity() string { return d.identity }
-
-// Title describes the images.
-func (d data) Title() string { return d.title }
-
-// open opens the images of a seed.
-func open(o study.Options, dataset string, cells []study.Cell[Config]) (d data, err error) {
-	c, seed := cells[0].Config, cells[0].Seed
-	if dataset == voc {
-		return openPhotographs(o, c, seed)
-	}
-	n, side, run := c.Images, c.Second.ImageSize, synthetic.Run(seed)
-	objects, scenes := run.Objects(n, side, 1), run.Scenes(n, side, 2)
-	d.title, d.classes = "synthetic scenes", len(scenes.Classes)
-	d.Train, d.Scenes = recipe.LabelledData(objects, scenes), [2]*synthetic.Set{scenes, run.Scenes(max(n/2, 1), side, 4)}
-	d.identity = objects.Identity + "; " + scenes.Identity + "; " + d.Scenes[1].Identity
-	return d, nil
+	classes int
 }
 
 // openPhotographs opens a seed's share of PASCAL VOC's training images with their labels, and what measures recall.
@@ -167,7 +154,7 @@ func openPhotographs(o study.Options, c Config, seed int) (d data, err error) {
 	}
 	d.Data = try.E1(recipe.OpenAnnotated(o, c.Recall, c.Second.ImageSize, c.Shares, seed, fmt.Sprintf("; start sha256 %s; teacher sha256 %s", start, teacher)))
 	d.Train.Objects, d.Train.Scenes = nil, d.Train.Objects
-	d.title, d.identity, d.classes = "photographs of "+d.Annotated[0].Name, d.Data.Identity(), len(d.Annotated[0].Classes)
+	d.Name, d.classes = "photographs of "+d.Annotated[0].Name, len(d.Annotated[0].Classes)
 	return d, nil
 }
 

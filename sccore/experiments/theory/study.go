@@ -48,11 +48,24 @@ func profileConfig(profile study.Profile, set ...string) (Config, error) {
 
 // Study is the experiment.
 var Study = study.Spec[Config, data]{
-	Name:     Name,
-	Parts:    []string{"dataset", "method", "row", "seed"},
-	Datasets: datasetNames,
-	Cells:    cells,
-	Open:     open,
+	Name:  Name,
+	Parts: []string{"dataset", "method", "row", "seed"},
+	Datasets: func(o study.Options) (names, missing []string, err error) { // Those with encoders.
+		if _, err := profileConfig(o.Profile, o.Set...); err != nil {
+			return nil, nil, study.BadOption{Err: err}
+		}
+		trained, err := trainedEncoders(o)
+		return lo.Uniq(lo.Map(trained, func(r study.Record, _ int) string { return strings.Split(r.Cell, "/")[0] })), nil, err
+	},
+	Cells: cells,
+	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (d data, err error) {
+		defer try.Handle(&err)
+		d.trained = lo.KeyBy(try.E1(trainedEncoders(o)), func(r study.Record) string { return r.Cell })
+		var settings augmentation.Config
+		try.E(d.trained[cells[0].Name()].DecodeConfig(&settings))
+		d.Data, err = augmentation.Open(o, dataset, settings.Shares, cells[0].Seed)
+		return d, err
+	},
 	Numbers: func(d data, c study.Cell[Config]) []study.Number {
 		r := d.trained[c.Name()]
 		return []study.Number{{Row: r.Row, Column: r.Column}}
@@ -71,8 +84,19 @@ var Study = study.Spec[Config, data]{
 		config.Trained = "" // Row, method and seed identify the encoder.
 		return config
 	},
-	Tables:  tables,
-	Figures: drawn,
+	Tables: tables,
+	Figures: func(r study.Results, from study.FigureSources, all *study.Drawn) {
+		for _, dataset := range augmentation.Datasets(r) {
+			all.Add(Ladder(r, dataset), nil, "The error of the nearest class mean and the bounds on it, for each method and row.", "ladder", dataset)
+			for _, views := range []struct{ name, title string }{{CommonViews, "the views of the first row"}, {OwnViews, "the views that each encoder was trained with"}} {
+				all.Add(Concentration(r, dataset, views.name), nil, "Error by the mean similarity of features, on "+views.title+". A point is an encoder.", "concentration", views.name, dataset)
+			}
+			if method, seed, ok := first(r, dataset); ok {
+				tails, err := Tails(r, from.Out, dataset, method, seed)
+				all.Add(tails, err, "Mean tails p and q by their thresholds, for the encoders of "+augmentation.Title(method)+".", "tails", dataset)
+			}
+		}
+	},
 }
 
 // cells lists one cell for each encoder of the augmentation study, in the order of the paper's table.
@@ -89,15 +113,6 @@ func cells(o study.Options, dataset string) (cells []study.Cell[Config], err err
 		}
 	}
 	return cells, err
-}
-
-// datasetNames lists the datasets with encoders.
-func datasetNames(o study.Options) (names, missing []string, err error) {
-	if _, err := profileConfig(o.Profile, o.Set...); err != nil {
-		return nil, nil, study.BadOption{Err: err}
-	}
-	trained, err := trainedEncoders(o)
-	return lo.Uniq(lo.Map(trained, func(r study.Record, _ int) string { return strings.Split(r.Cell, "/")[0] })), nil, err
 }
 
 // trainedEncoders returns the records of the augmentation study whose encoders are measured, in the order of the paper's table. If there are none, the
@@ -129,16 +144,6 @@ type data struct {
 
 // Skipped is empty because the records of the encoders list the skipped files.
 func (data) Skipped() []string { return []string{} }
-
-// open reads a dataset, or draws the dataset of a seed.
-func open(o study.Options, dataset string, cells []study.Cell[Config]) (d data, err error) {
-	defer try.Handle(&err)
-	d.trained = lo.KeyBy(try.E1(trainedEncoders(o)), func(r study.Record) string { return r.Cell })
-	var settings augmentation.Config
-	try.E(d.trained[cells[0].Name()].DecodeConfig(&settings))
-	d.Data, err = augmentation.Open(o, dataset, settings.Shares, cells[0].Seed)
-	return d, err
-}
 
 // worker measures encoders. It compiles each architecture once.
 type worker map[string]*methods.FeatureExtractor
@@ -294,20 +299,6 @@ func Tails(r study.Results, out, dataset, method string, seed int) (figures.Curv
 		return nil, fmt.Errorf("no record of %s, seed %d on %s in the %s profile", method, seed, dataset, r.Profile)
 	}
 	return figures.CurvesRow{views, class}, nil
-}
-
-// drawn draws the bounds, the concentration and the tails of encoders, for each dataset with records.
-func drawn(r study.Results, from study.FigureSources, all *study.Drawn) {
-	for _, dataset := range augmentation.Datasets(r) {
-		all.Add(Ladder(r, dataset), nil, "The error of the nearest class mean and the bounds on it, for each method and row.", "ladder", dataset)
-		for _, views := range []struct{ name, title string }{{CommonViews, "the views of the first row"}, {OwnViews, "the views that each encoder was trained with"}} {
-			all.Add(Concentration(r, dataset, views.name), nil, "Error by the mean similarity of features, on "+views.title+". A point is an encoder.", "concentration", views.name, dataset)
-		}
-		if method, seed, ok := first(r, dataset); ok {
-			tails, err := Tails(r, from.Out, dataset, method, seed)
-			all.Add(tails, err, "Mean tails p and q by their thresholds, for the encoders of "+augmentation.Title(method)+".", "tails", dataset)
-		}
-	}
 }
 
 // first returns the first method of a dataset with records, and its lowest seed.

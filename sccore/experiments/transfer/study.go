@@ -48,7 +48,7 @@ var Study = encoders.Tuning[Config, Data, evaluation.SegmentationConfig, *traine
 	}},
 	Parts:   []string{"dataset", "row", "head", "seed"},
 	Images:  open,
-	Columns: func(d Data, c Config) []string { return []string{column(d.Name, c.Head)} },
+	Columns: func(d Data, c Config) []string { return []string{d.Name + "/" + headTitles[c.Head]} },
 	Unit:    "crop",
 	Amount:  func(c Config) (steps, batch int) { return c.steps(), c.Batch },
 	Training: func(c Config, vit encoder.ViT, d Data) (evaluation.SegmentationConfig, error) {
@@ -72,9 +72,6 @@ var Study = encoders.Tuning[Config, Data, evaluation.SegmentationConfig, *traine
 
 // headTitles are the names of the heads in the table's columns.
 var headTitles = map[string]string{heads.Linear: "Linear", heads.FCN: "FCN"}
-
-// column is the table's column for a dataset and a head.
-func column(dataset, head string) string { return dataset + "/" + headTitles[head] }
 
 // Config is the configuration of a cell.
 type Config struct {

@@ -36,7 +36,24 @@ var Study = encoders.Experiment[Config]{
 	Drawn: func(c Config) evaluation.Source {
 		return evaluation.Source{Images: c.Videos, Frames: c.Frames, Size: c.Size}
 	},
-	Part:    part,
+	Part: func(o study.Options, d evaluation.Data, c Config, seed int) evaluation.Data {
+		if o.Data == "" {
+			return d
+		}
+		if shares := o.SharesOf(d.Name, len(d.Videos), "videos", c.Shares); shares > 1 {
+			own := datasets.Share(len(d.Videos), seed, shares)
+			d.Videos, d.ID = lo.Map(own, func(place, _ int) datasets.Video { return d.Videos[place] }), fmt.Sprintf("%s; of them %d shares, one for a seed", d.ID, shares)
+		}
+		if c.Videos > 0 && c.Videos < len(d.Videos) {
+			d.Videos = d.Videos[:c.Videos]
+		}
+		for i := range d.Videos {
+			if c.Frames > 0 {
+				d.Videos[i].Frames = min(d.Videos[i].Frames, c.Frames)
+			}
+		}
+		return d
+	},
 	Columns: func(_ evaluation.Data, c study.Cell[Config]) []string { return []string{titles[c.Dataset]} },
 	Tables:  tables,
 	Random:  encoders.Random,
@@ -79,26 +96,6 @@ func rules(c Config, dataset string) error {
 	// The drawn frames of a video, and its masks, are in memory together.
 	what := fmt.Sprintf("frames %d of size %d", c.Frames, c.Size)
 	return cmp.Or(settings.Between("videos", c.Videos, 1, 1<<16), settings.Fit(settings.MaxBytes, what, c.Frames, c.Size, c.Size, 4))
-}
-
-// part returns a seed's share of real videos, as many of them and as long as the configuration has them.
-func part(o study.Options, d evaluation.Data, c Config, seed int) evaluation.Data {
-	if o.Data == "" {
-		return d
-	}
-	if shares := o.SharesOf(d.Name, len(d.Videos), "videos", c.Shares); shares > 1 {
-		own := datasets.Share(len(d.Videos), seed, shares)
-		d.Videos, d.ID = lo.Map(own, func(place, _ int) datasets.Video { return d.Videos[place] }), fmt.Sprintf("%s; of them %d shares, one for a seed", d.ID, shares)
-	}
-	if c.Videos > 0 && c.Videos < len(d.Videos) {
-		d.Videos = d.Videos[:c.Videos]
-	}
-	for i := range d.Videos {
-		if c.Frames > 0 {
-			d.Videos[i].Frames = min(d.Videos[i].Frames, c.Frames)
-		}
-	}
-	return d
 }
 
 // tables returns the paper's table with our numbers on DAVIS, and a table with recall and decay for each dataset with records.

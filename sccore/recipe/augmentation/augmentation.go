@@ -147,20 +147,8 @@ var most = map[study.Profile][2]int{study.Smoke: {256, 128}, study.Quick: {10_00
 
 // Data holds the images that a seed trains and tests on.
 type Data struct {
+	study.Described // All seeds have the same.
 	Train, Test     *datasets.Images
-	title, identity string
-}
-
-// Identity identifies both splits. All seeds have the same.
-func (d Data) Identity() string { return d.identity }
-
-// Title is the name of the data in tables.
-func (d Data) Title() string { return d.title }
-
-// Skipped lists the files that could not be read.
-func (d Data) Skipped() []string {
-	skipped := slices.Concat(d.Train.Skipped, d.Test.Skipped)
-	return lo.Map(skipped, func(s datasets.Skipped, _ int) string { return s.File + ": " + s.Reason })
 }
 
 // Drawn reports whether a dataset is drawn, for each seed anew.
@@ -206,7 +194,7 @@ func read(o study.Options, dataset string, split datasets.Split, seed int) (*dat
 // the same images, or images that are drawn.
 func Open(o study.Options, dataset string, shares, seed int) (d Data, err error) {
 	defer try.Handle(&err)
-	d.title = datasetTitles[dataset]
+	d.Name = datasetTitles[dataset]
 	d.Train = try.E1(read(o, dataset, datasets.Train, seed))
 	d.Test = try.E1(read(o, dataset, datasets.Test, seed))
 	if !slices.Equal(d.Train.Classes, d.Test.Classes) {
@@ -216,15 +204,16 @@ func Open(o study.Options, dataset string, shares, seed int) (d Data, err error)
 		shares = min(o.SharesOf(d.Train.Name, d.Train.SmallestClass(), "images", shares), o.SharesOf(d.Test.Name, d.Test.SmallestClass(), "images", shares))
 	}
 	if shares > 1 { // A share's own identity would differ between seeds.
-		d.identity = study.IdentityOfShares(d.Train.Identity+"; "+d.Test.Identity, shares)
+		d.ID = study.IdentityOfShares(d.Train.Identity+"; "+d.Test.Identity, shares)
 		d.Train, d.Test = d.Train.Share(seed, shares), d.Test.Share(seed, shares)
 	}
 	train, test := cmp.Or(most[o.Profile][0], d.Train.Len()), cmp.Or(most[o.Profile][1], d.Test.Len()) // The first of each class.
-	if d.identity != "" && (train < d.Train.Len() || test < d.Test.Len()) {
-		d.identity += fmt.Sprintf("; the first of each class, at most %d to train and %d to test", train, test)
+	if d.ID != "" && (train < d.Train.Len() || test < d.Test.Len()) {
+		d.ID += fmt.Sprintf("; the first of each class, at most %d to train and %d to test", train, test)
 	}
 	d.Train, d.Test = d.Train.Subset(train), d.Test.Subset(test)
-	d.identity = cmp.Or(d.identity, d.Train.Identity+"; "+d.Test.Identity)
+	d.ID = cmp.Or(d.ID, d.Train.Identity+"; "+d.Test.Identity)
+	d.Unread = lo.Map(slices.Concat(d.Train.Skipped, d.Test.Skipped), func(s datasets.Skipped, _ int) string { return s.File + ": " + s.Reason })
 	return d, nil
 }
 

@@ -18,9 +18,7 @@ func NTXent(z1, z2 *Node, temperature float64) *Node {
 	n := 2 * batch
 
 	z := Unit(Concatenate([]*Node{z1, z2}, 0))
-	z.AssertDims(n, -1)
 	logits := DivScalar(MatMul(z, Transpose(z, 0, 1)), temperature)
-	logits.AssertDims(n, n)
 
 	square := shapes.Make(logits.DType(), n, n)
 	row, column := Iota(g, square, 0), Iota(g, square, 1)
@@ -37,14 +35,11 @@ func NTXent(z1, z2 *Node, temperature float64) *Node {
 // constants, as MoCo's key encoder takes no gradient.
 func InfoNCE(queries, keys, queue *Node, temperature float64) *Node {
 	keys.AssertDims(queries.Shape().Dimensions...)
-	batch := queries.Shape().Dimensions[0]
 	queries = Unit(queries)
 	keys, queue = StopGradient(Unit(keys)), StopGradient(Unit(queue))
 
 	positives := ReduceAndKeep(Mul(queries, keys), ReduceSum, -1)
-	positives.AssertDims(batch, 1)
 	others := MatMul(queries, Transpose(queue, 0, 1))
-	others.AssertDims(batch, -1)
 	logits := DivScalar(Concatenate([]*Node{positives, others}, -1), temperature)
 	first := Equal(Iota(logits.Graph(), shapes.Make(logits.DType(), logits.Shape().Dimensions...), 1), ScalarZero(logits.Graph(), logits.DType()))
 	return classificationLoss(logits, ConvertDType(first, logits.DType()))
@@ -66,7 +61,6 @@ func BarlowTwins(z1, z2 *Node, offDiagonal float64) *Node {
 	batch, dim := z1.Shape().Dimensions[0], z1.Shape().Dimensions[1]
 
 	correlation := MatMul(Transpose(standardize(z1), 0, 1), standardize(z2))
-	correlation.AssertDims(dim, dim)
 	correlation = DivScalar(correlation, float64(batch))
 
 	square := shapes.Make(z1.DType(), dim, dim)

@@ -32,7 +32,6 @@ func Alignment(logits, targets *Node, temperature float64) *Node {
 // only: features come from the target branch.
 func PrototypeEntropy(prototypes, features *Node, temperature float64) *Node {
 	similarity := MatMul(Unit(prototypes), Transpose(StopGradient(Unit(features)), 0, 1))
-	similarity.AssertDims(prototypes.Shape().Dimensions[0], features.Shape().Dimensions[0])
 	log := LogSoftmax(DivScalar(similarity, temperature))
 	return Neg(ReduceAllMean(Mul(Exp(log), log)))
 }

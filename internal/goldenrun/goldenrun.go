@@ -15,6 +15,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/dsnet/try"
 )
 
 var update = flag.Bool("update", false, "write the golden runs under testdata anew, with the present code")
@@ -46,43 +48,42 @@ var exact = runtime.GOARCH == "amd64" && !strings.Contains(runtime.Version(), "s
 // checkpoints have the same kinds of metadata. With -update it writes the files instead.
 func (r Run) Check(t *testing.T) {
 	t.Helper()
+	defer try.F(t.Fatal)
 	checkpoint, ends := filepath.Join("testdata", r.Name+".safetensors"), filepath.Join("testdata", r.Name+".json")
 	middle, last := filepath.Join(t.TempDir(), "middle.safetensors"), filepath.Join(t.TempDir(), "last.safetensors")
 	if *update {
 		middle = checkpoint
 	}
-	must(t, r.Begin())
+	try.E(r.Begin())
 	r.steps(t, r.Middle)
-	must(t, r.Save(middle, note))
+	try.E(r.Save(middle, note))
 	if *update {
 		got := golden{Steps: r.steps(t, r.Steps-r.Middle)}
-		must(t, r.Save(last, note))
+		try.E(r.Save(last, note))
 		got.Metadata, got.Tensors = read(t, last)
-		content, err := json.MarshalIndent(got, "", "\t")
-		must(t, err)
-		must(t, os.WriteFile(ends, append(content, '\n'), 0o666))
+		content := try.E1(json.MarshalIndent(got, "", "\t"))
+		try.E(os.WriteFile(ends, append(content, '\n'), 0o666))
 		return
 	}
 	// The run from the beginning has written the same checkpoint, and a run that resumes it continues like the uninterrupted one.
 	wantMetadata, wantTensors := read(t, checkpoint)
 	r.compare(t, "the checkpoint in the middle", middle, wantMetadata, wantTensors)
 
-	content, err := os.ReadFile(ends)
-	must(t, err)
+	content := try.E1(os.ReadFile(ends))
 	var want golden
-	must(t, json.Unmarshal(content, &want))
-	must(t, r.Begin())
+	try.E(json.Unmarshal(content, &want))
+	try.E(r.Begin())
 	if got, err := r.Resume(checkpoint); err != nil || got != note {
 		t.Fatalf("%s: resumed with note %q: %v", checkpoint, got, err)
 	}
 	for i, got := range r.steps(t, r.Steps-r.Middle) {
 		var compact bytes.Buffer
-		must(t, json.Compact(&compact, want.Steps[i]))
+		try.E(json.Compact(&compact, want.Steps[i]))
 		if exact && !bytes.Equal(got, compact.Bytes()) {
 			t.Errorf("%s: %d steps after resuming:\n%s, want\n%s", r.Name, i+1, got, compact.Bytes())
 		}
 	}
-	must(t, r.Save(last, note))
+	try.E(r.Save(last, note))
 	r.compare(t, "the last checkpoint", last, want.Metadata, want.Tensors)
 }
 
@@ -104,10 +105,8 @@ func (r Run) compare(t *testing.T, what, path string, want map[string]string, wa
 func (r Run) steps(t *testing.T, count int) (all []json.RawMessage) {
 	t.Helper()
 	for range count {
-		metrics, err := r.Step()
-		must(t, err)
-		encoded, err := json.Marshal(metrics)
-		must(t, err)
+		metrics := try.E1(r.Step())
+		encoded := try.E1(json.Marshal(metrics))
 		all = append(all, encoded)
 	}
 	return all
@@ -116,25 +115,16 @@ func (r Run) steps(t *testing.T, count int) (all []json.RawMessage) {
 // read returns the metadata of a checkpoint and a hash of the rest.
 func read(t *testing.T, path string) (metadata map[string]string, tensors string) {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	must(t, err)
+	content := try.E1(os.ReadFile(path))
 	length := binary.LittleEndian.Uint64(content)
 	if length > math.MaxInt32 {
 		t.Fatalf("%s: a header of %d bytes", path, length)
 	}
 	var header map[string]json.RawMessage
-	must(t, json.Unmarshal(content[8:8+length], &header))
-	must(t, json.Unmarshal(header["__metadata__"], &metadata))
+	try.E(json.Unmarshal(content[8:8+length], &header))
+	try.E(json.Unmarshal(header["__metadata__"], &metadata))
 	delete(metadata, "semcon.sha256") // The weights package's own checksum, which it verifies itself.
 	delete(header, "__metadata__")
-	sorted, err := json.Marshal(header)
-	must(t, err)
+	sorted := try.E1(json.Marshal(header))
 	return metadata, fmt.Sprintf("%x", sha256.Sum256(append(sorted, content[8+length:]...)))
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/dsnet/try"
 )
 
 // Clusters draws n unnormalised features of dimension dim around one centre per class.
@@ -36,19 +38,10 @@ func Clusters(seed uint64, n, dim, classes int, noise float64) (features [][]flo
 // Unpacked returns the frames or masks of a golden file, size bytes each, from base64 of their zlib stream.
 func Unpacked(t testing.TB, packed string, size int) [][]uint8 {
 	t.Helper()
-	compressed, err := base64.StdEncoding.DecodeString(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader, err := zlib.NewReader(bytes.NewReader(compressed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	labels, err := io.ReadAll(reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return slices.Collect(slices.Chunk(labels, size))
+	defer try.F(t.Fatal)
+	compressed := try.E1(base64.StdEncoding.DecodeString(packed))
+	reader := try.E1(zlib.NewReader(bytes.NewReader(compressed)))
+	return slices.Collect(slices.Chunk(try.E1(io.ReadAll(reader)), size))
 }
 
 // Integers draws integers that a script of golden files can draw too, so that the file need not hold the inputs: Knuth's linear congruential generator

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
@@ -69,12 +70,11 @@ func Claim(id, part string) figures.Claim {
 // VOC writes drawn scenes in the layout of PASCAL VOC below a new folder, 24 images to train on and 12 to test on.
 func VOC(t testing.TB) (dir string) {
 	t.Helper()
+	defer try.F(t.Fatal)
 	dir = t.TempDir()
 	root := filepath.Join(dir, "VOCdevkit", "VOC2012")
 	for _, folder := range []string{"JPEGImages", "SegmentationClass", filepath.Join("ImageSets", "Segmentation")} {
-		if err := os.MkdirAll(filepath.Join(root, folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		try.E(os.MkdirAll(filepath.Join(root, folder), 0o755))
 	}
 	for split, n := range map[string]int{"train": 24, "val": 12} {
 		var names []string
@@ -83,19 +83,12 @@ func VOC(t testing.TB) (dir string) {
 			names = append(names, fmt.Sprintf("%s_%d", split, i))
 			mask := image.NewPaletted(image.Rect(0, 0, 48, 48), palette.Plan9)
 			copy(mask.Pix, scenes.ClassMask[i*48*48:])
-			picture, pictureErr := os.Create(filepath.Join(root, "JPEGImages", names[i]+".jpg"))
-			masks, maskErr := os.Create(filepath.Join(root, "SegmentationClass", names[i]+".png"))
-			if err := errors.Join(pictureErr, maskErr); err != nil {
-				t.Fatal(err)
-			}
-			if err := errors.Join(jpeg.Encode(picture, scenes.Image(i), nil), png.Encode(masks, mask), picture.Close(), masks.Close()); err != nil {
-				t.Fatal(err)
-			}
+			picture := try.E1(os.Create(filepath.Join(root, "JPEGImages", names[i]+".jpg")))
+			masks := try.E1(os.Create(filepath.Join(root, "SegmentationClass", names[i]+".png")))
+			try.E(errors.Join(jpeg.Encode(picture, scenes.Image(i), nil), png.Encode(masks, mask), picture.Close(), masks.Close()))
 		}
 		list := filepath.Join(root, "ImageSets", "Segmentation", split+".txt")
-		if err := os.WriteFile(list, []byte(strings.Join(names, "\n")), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		try.E(os.WriteFile(list, []byte(strings.Join(names, "\n")), 0o644))
 	}
 	return dir
 }

@@ -145,10 +145,8 @@ var Versions = sync.OnceValue(func() map[string]string {
 			found["semcon"] = setting.Value
 		}
 	}
-	if found["semcon"] == "" {
-		if commit := checkedOut(CheckoutRoot()); commit != "" {
-			found["semcon"] = commit
-		}
+	if commit := checkedOut(CheckoutRoot()); found["semcon"] == "" && commit != "" {
+		found["semcon"] = commit
 	}
 	return found
 })

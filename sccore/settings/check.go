@@ -105,16 +105,7 @@ func (a allowed) check(key string, value reflect.Value) error {
 	if a.intervals == nil {
 		return nil
 	}
-	number := 0.0
-	switch {
-	case value.CanInt():
-		number = float64(value.Int())
-	case value.CanUint():
-		number = float64(value.Uint())
-	default:
-		number = value.Float()
-	}
-	return a.number(key, number)
+	return a.number(key, value.Convert(reflect.TypeFor[float64]()).Float())
 }
 
 func (a allowed) number(key string, x float64) error {

@@ -196,12 +196,10 @@ func (r Results) measured(q figures.Quantity, columns []string, seed int) (of st
 }
 
 // seeds returns the seeds of a row in columns, ascending.
-func (r Results) seeds(row string, columns ...string) (seeds []int) {
-	for _, column := range columns {
-		for _, record := range r.Of(row, column) {
-			seeds = append(seeds, record.Seed)
-		}
-	}
+func (r Results) seeds(row string, columns ...string) []int {
+	seeds := lo.FlatMap(columns, func(column string, _ int) []int {
+		return lo.Map(r.Of(row, column), func(record Record, _ int) int { return record.Seed })
+	})
 	slices.Sort(seeds)
 	return slices.Compact(seeds)
 }

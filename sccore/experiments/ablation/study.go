@@ -216,11 +216,9 @@ func tables(r study.Results) []figures.Table {
 	}
 	paper := figures.MustPaper(Name)
 	main := study.Table{Title: title, Unit: "%", Paper: Name}
-	for _, column := range slices.Concat(paper.Columns, recipe.RecallColumns) { // The paper has no columns of recall.
-		if slices.Contains(paper.Columns, column) || slices.Contains(r.Columns(), column) {
-			main.Columns = append(main.Columns, study.Column{Head: column, Apart: !compares(r, column)})
-		}
-	}
+	main.Columns = lo.FilterMap(slices.Concat(paper.Columns, recipe.RecallColumns), func(column string, _ int) (study.Column, bool) { // The paper has no columns of recall.
+		return study.Column{Head: column, Apart: !compares(r, column)}, slices.Contains(paper.Columns, column) || slices.Contains(r.Columns(), column)
+	})
 	recorded := func(row string) bool { return r.Recorded(row, r.Columns()...) }
 	for _, start := range []study.Row{{Key: recipe.RowRandom}, {Key: recipe.RowInit}, {Key: recipe.RowAlignment, Heads: []string{"1", "1"}}} {
 		if recorded(start.Key) {

@@ -232,13 +232,12 @@ func record(r *run, n study.Number) error {
 }
 
 // printed lists the rows of one of the paper's tables. The excerpt has no column for the flip, which none of its rows uses.
-func printed(table string) (rows []study.Row) {
-	for _, row := range figures.MustPaper(table).Rows {
+func printed(table string) []study.Row {
+	return lo.Map(figures.MustPaper(table).Rows, func(row figures.PaperRow, _ int) study.Row {
 		heads := append(slices.Clone(row.Heads), "")[:5]
 		i := slices.IndexFunc(augmentation.Rows, func(r augmentation.Row) bool { return slices.Equal(r.Heads(), heads) })
-		rows = append(rows, study.Row{Key: string(augmentation.Rows[i]), Heads: row.Heads})
-	}
-	return rows
+		return study.Row{Key: string(augmentation.Rows[i]), Heads: row.Heads}
+	})
 }
 
 // tables returns the paper's full table, its excerpt in the main text, and one table for each dataset that the paper does not have.

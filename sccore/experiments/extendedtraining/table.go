@@ -34,16 +34,13 @@ func recorded(r study.Results, baseline string) []string {
 }
 
 // columns are the columns of the given kinds for all baselines with records.
-func columns(r study.Results, kinds []string) (columns []string) {
-	for _, baseline := range baselines(r) {
-		for _, kind := range kinds {
+func columns(r study.Results, kinds []string) []string {
+	return lo.FlatMap(baselines(r), func(baseline string, _ int) []string {
+		return lo.FilterMap(kinds, func(kind string, _ int) (string, bool) {
 			column := columnOf(baseline, kind)
-			if slices.Contains(maintable.Columns, kind) || slices.Contains(r.Columns(), column) { // Others are of the full profile.
-				columns = append(columns, column)
-			}
-		}
-	}
-	return columns
+			return column, slices.Contains(maintable.Columns, kind) || slices.Contains(r.Columns(), column) // Others are of the full profile.
+		})
+	})
 }
 
 // table returns a table as the file of the experiment has it. Only the full profile measures what the figure of a label shows.

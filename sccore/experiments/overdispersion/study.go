@@ -146,13 +146,11 @@ var Study = training.Spec(study.Spec[recipe.Config, recipe.Data]{
 		}
 		return d, err
 	},
-	Numbers: func(_ recipe.Data, c study.Cell[recipe.Config]) (numbers []study.Number) {
-		for _, column := range columns(c.Config) {
-			if c.Row != "" {
-				numbers = append(numbers, study.Number{Row: c.Row, Column: column})
-			}
+	Numbers: func(_ recipe.Data, c study.Cell[recipe.Config]) []study.Number {
+		if c.Row == "" {
+			return nil
 		}
-		return numbers
+		return lo.Map(columns(c.Config), func(column string, _ int) study.Number { return study.Number{Row: c.Row, Column: column} })
 	},
 	Needs: func(c study.Cell[recipe.Config]) []study.Cell[recipe.Config] {
 		if c.Row == "" || c.Config.Init != "" {

@@ -84,14 +84,10 @@ func (k kind) gains() figures.Table {
 			gain = k.gain(c)
 			heads[1], heads[6] = fmt.Sprintf("%g", c.Share), stats.MeanInterval(gain).Text("%+.1f")
 			if auc := k.detail(c, "auc"); !math.IsNaN(auc) {
-				var precisions []string
-				for _, share := range []string{"1", "5", "10", "100"} {
-					precision := "–" // Records of before have none of all pairs.
-					if value := k.detail(c, "precision_top"+share); !math.IsNaN(value) {
-						precision = fmt.Sprintf("%.0f", value)
-					}
-					precisions = append(precisions, precision)
-				}
+				precisions := lo.Map([]string{"1", "5", "10", "100"}, func(share string, _ int) string {
+					value := k.detail(c, "precision_top"+share)
+					return lo.Ternary(math.IsNaN(value), "–", fmt.Sprintf("%.0f", value)) // Records of before have none of all pairs.
+				})
 				heads[3], heads[4], heads[5] = strings.Join(precisions, " / "), fmt.Sprintf("%.2f", auc), fmt.Sprintf("%.3g", k.detail(c, "lambda"))
 			}
 		}

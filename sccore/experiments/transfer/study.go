@@ -316,13 +316,7 @@ func open(o study.Options, dataset string, c Config, seed int) (d Data, err erro
 	d.tested = datasets.Spread(d.Test.Len(), c.Images)
 	all := datasets.Spread(d.Train.Len(), c.Images)
 	every := max(2, len(all)/c.Holdout)
-	for i, image := range all {
-		if i%every == every-1 {
-			d.heldOut = append(d.heldOut, image)
-		} else {
-			d.trained = append(d.trained, image)
-		}
-	}
+	d.heldOut, d.trained = lo.FilterReject(all, func(_, i int) bool { return i%every == every-1 })
 	if len(d.heldOut) == 0 { // There is a single image.
 		d.heldOut = d.trained
 	}

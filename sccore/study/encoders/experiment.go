@@ -73,26 +73,22 @@ func (e Experiment[C]) Spec() study.Spec[C, evaluation.Data] {
 	return study.Spec[C, evaluation.Data]{
 		Name: e.Grid.Name, Parts: []string{"dataset", "row", "seed"}, Datasets: e.Sources.Datasets, Cells: e.Grid.Cells,
 		Open: func(o study.Options, dataset string, cells []study.Cell[C]) (evaluation.Data, error) {
-			return e.open(o, dataset, cells[0].Config, cells[0].Seed)
+			c, source := cells[0].Config, evaluation.Source{}
+			if Drawn(dataset) {
+				source = e.Drawn(c)
+			}
+			source.Dir, source.Dataset, source.Seed = o.Data, dataset, cells[0].Seed
+			d, err := e.Evaluation(c).Open(source)
+			if err != nil || e.Part == nil {
+				return d, err
+			}
+			return e.Part(o, d, c, source.Seed), nil
 		},
 		Numbers:   e.numbers,
 		Steps:     func(d evaluation.Data, _ study.Cell[C]) int { return max(1, len(d.Videos)) },
 		NewWorker: study.Independent(e.run), Serial: true,
 		ProfileConfig: e.ProfileConfig, Common: e.Common, Tables: e.Tables, Figures: e.Figures, Random: e.Random,
 	}
-}
-
-func (e Experiment[C]) open(o study.Options, dataset string, c C, seed int) (evaluation.Data, error) {
-	source := evaluation.Source{}
-	if Drawn(dataset) {
-		source = e.Drawn(c)
-	}
-	source.Dir, source.Dataset, source.Seed = o.Data, dataset, seed
-	d, err := e.Evaluation(c).Open(source)
-	if err != nil || e.Part == nil {
-		return d, err
-	}
-	return e.Part(o, d, c, seed), nil
 }
 
 // numbers lists the numbers of a cell without their values.

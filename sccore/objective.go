@@ -27,7 +27,14 @@ func (t *Trainer) task() train.Task[StepMetrics] {
 	inputs := t.step.inputs()
 	return train.Task[StepMetrics]{
 		Steps: func() int { return t.config.Steps }, Parts: t.parts(), Workload: t.workload(), Memory: func() int64 { return int64(t.config.MemoryGB * 1e9) }, Inputs: inputs[:len(inputs)-1],
-		Batches: t.batches, Schedule: t.scheduled, Loss: t.loss, Update: t.update,
+		Batches: func(ctx context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] { // With their views.
+			return train.Prepared(t.mixture(seed).Batches(ctx, from), func(batch *datasets.Batch) (_ train.Batch, err error) {
+				defer try.Handle(&err)
+				inputs := try.E1(t.inputs(t.step, batch, seed, nil))
+				return train.Batch{Inputs: inputs[:len(inputs)-1], Taken: func() { t.Skip(batch.Skipped) }}, nil
+			})
+		},
+		Schedule: t.scheduled, Loss: t.loss, Update: t.update,
 		Save: t.saveLambdas, Restore: t.restoreLambdas,
 		Config: func() any {
 			c := t.config
@@ -105,15 +112,6 @@ func (t *Trainer) update(scope *model.Scope, variables []*model.Variable, gradie
 	optim.DefaultAdamW().Update(scope.At(optimizerScope), variables, gradients, read.rate, read.decay)
 	train.UpdateEMA(scope.At(onlineScope), scope.At(targetScope), read.momentum)
 	return []train.Report[StepMetrics]{train.Mean("gradient norm", norm, func(m *StepMetrics) *float64 { return &m.GradientNorm })}
-}
-
-// batches reads the parts of a run's batches and draws their views.
-func (t *Trainer) batches(ctx context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
-	return train.Prepared(t.mixture(seed).Batches(ctx, from), func(batch *datasets.Batch) (_ train.Batch, err error) {
-		defer try.Handle(&err)
-		inputs := try.E1(t.inputs(t.step, batch, seed, nil))
-		return train.Batch{Inputs: inputs[:len(inputs)-1], Taken: func() { t.Skip(batch.Skipped) }}, nil
-	})
 }
 
 // scheduled are the scalars of [inScheduled] at a step.

@@ -148,7 +148,11 @@ func belowOnline(path string) string {
 func (t *Trainer) task() train.Task[float64] {
 	batch, side := t.Config.Batch, t.images.Height
 	return train.Task[float64]{
-		Steps: func() int { return t.Config.Epochs * t.StepsPerEpoch() }, Ahead: true, Batches: t.batches, Schedule: t.schedule, Learnt: onlineScope,
+		Steps: func() int { return t.Config.Epochs * t.StepsPerEpoch() }, Ahead: true, Batches: t.batches, Learnt: onlineScope,
+		Schedule: func(step int) []float32 { // The learning rate and MoCo's momentum.
+			momentum := lo.Ternary(t.Config.Method == MoCo && step == 0, 0, t.Config.TargetMomentum)
+			return []float32{float32(t.LearningRate(step)), float32(momentum)}
+		},
 		Inputs: []train.Input{
 			{Shape: shapes.Make(dtypes.Uint8, t.images.Len(), side, side, 3)}, {Shape: shapes.Make(dtypes.Int32, batch), Divided: true},
 			{Shape: shapes.Make(dtypes.Float32, 2*batch, views.NumParams), Divided: true}, {Shape: shapes.Make(dtypes.Int32, batch)},
@@ -198,12 +202,6 @@ func (t *Trainer) loss(scope *model.Scope, inputs []*Node) (*Node, []train.Repor
 		return diverged
 	}
 	return loss, []train.Report[float64]{report}
-}
-
-// schedule is the learning rate and MoCo's momentum of a step.
-func (t *Trainer) schedule(step int) []float32 {
-	momentum := lo.Ternary(t.Config.Method == MoCo && step == 0, 0, t.Config.TargetMomentum)
-	return []float32{float32(t.LearningRate(step)), float32(momentum)}
 }
 
 // batches draws the batches of a run and their views.

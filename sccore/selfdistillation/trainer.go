@@ -306,7 +306,12 @@ var studentOnly = []string{"/predictor/", "/masked_embed"}
 // task is what package train trains.
 func (t *Trainer) task() train.Task[StepMetrics] {
 	return train.Task[StepMetrics]{
-		Steps: func() int { return t.config.Steps }, Inputs: t.step.inputs(), Batches: t.batches,
+		Steps: func() int { return t.config.Steps }, Inputs: t.step.inputs(),
+		Batches: func(ctx context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] { // With their views, masks and dropped paths.
+			return train.Prepared(t.data.Loader(seed, t.config.Batch, t.config.ImageSize).Batches(ctx, from), func(batch *datasets.Batch) (train.Batch, error) {
+				return train.Batch{Inputs: t.prepare(batch, seed), Taken: func() { t.Skip(batch.Skipped) }}, nil
+			})
+		},
 		Schedule: func(step int) []float32 { return t.config.scheduled(step) },
 		Loss:     t.step.loss, Update: t.step.update,
 		Config: func() any { return t.config },
@@ -315,13 +320,6 @@ func (t *Trainer) task() train.Task[StepMetrics] {
 		},
 		Workload: train.Workload{Images: t.config.Batch},
 	}
-}
-
-// batches reads the batches of a run and draws their views, masks and dropped paths.
-func (t *Trainer) batches(ctx context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
-	return train.Prepared(t.data.Loader(seed, t.config.Batch, t.config.ImageSize).Batches(ctx, from), func(batch *datasets.Batch) (train.Batch, error) {
-		return train.Batch{Inputs: t.prepare(batch, seed), Taken: func() { t.Skip(batch.Skipped) }}, nil
-	})
 }
 
 // prepare makes the inputs of a batch, without the scheduled ones.

@@ -225,9 +225,7 @@ func tables(r study.Results) []figures.Table {
 			main.Rows = append(main.Rows, study.Row{Key: start.Key, Heads: append([]string{start.Key}, start.Heads...)})
 		}
 	}
-	for _, line := range paper.Rows {
-		main.Rows = append(main.Rows, study.Row{Key: line.Heads[0], Heads: line.Heads})
-	}
+	main.Rows = append(main.Rows, lo.Map(paper.Rows, func(line figures.PaperRow, _ int) study.Row { return study.Row{Key: line.Heads[0], Heads: line.Heads} })...)
 	for _, row := range beyond {
 		if said := study.TableOf(Name, row); recorded(row) {
 			main.Rows = append(main.Rows, study.Row{Key: row, Heads: []string{said.Title, "1", "1", "1", "1", "1"}})

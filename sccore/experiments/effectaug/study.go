@@ -293,7 +293,7 @@ func printedOn(dataset string) (other, name string) {
 func CropDrop(r study.Results, dataset string) figures.Curves {
 	paper := figures.MustPaper("effect_aug_full")
 	on, name := printedOn(dataset)
-	figure := figures.Curves{Title: title(r, dataset), Y: "drop in k-NN accuracy (points)", Points: true, Levels: []float64{0}, Shift: 0.13}
+	figure := figures.Curves{Title: fmt.Sprintf("%s, %s profile", dataset, r.Profile), Y: "drop in k-NN accuracy (points)", Points: true, Levels: []float64{0}, Shift: 0.13}
 	for i, lost := range []struct {
 		name string
 		row  augmentation.Row
@@ -315,7 +315,7 @@ func CropDrop(r study.Results, dataset string) figures.Curves {
 
 // Richness plots accuracy on a dataset against the number of transformations, ours beside the paper's.
 func Richness(r study.Results, dataset string) figures.Chart {
-	paper, figure := figures.MustPaper("effect_aug_full"), figures.Chart{Title: title(r, dataset), Shared: true}
+	paper, figure := figures.MustPaper("effect_aug_full"), figures.Chart{Title: fmt.Sprintf("%s, %s profile", dataset, r.Profile), Shared: true}
 	on, name := printedOn(dataset)
 	for _, method := range methods.Names {
 		column := augmentation.Column(dataset, method)
@@ -331,10 +331,6 @@ func Richness(r study.Results, dataset string) figures.Chart {
 		figure.Panels = append(figure.Panels, panel)
 	}
 	return figure
-}
-
-func title(r study.Results, dataset string) string {
-	return fmt.Sprintf("%s, %s profile", dataset, r.Profile)
 }
 
 // Curve reads the curve of a recorded run on the first dataset that has it. A missing record is an error that names the run.

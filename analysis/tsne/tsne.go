@@ -9,11 +9,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/samber/lo"
+	"github.com/samber/lo/parallel"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
@@ -108,30 +107,29 @@ func Divergence(p *mat.SymDense, points []Point) float64 {
 // gradient is the gradient of [Divergence] with respect to the points, with a scale on P: 4·Σ_j (scale·p_ij − q_ij)·(y_i − y_j)/(1 + ‖y_i − y_j‖²). Each point
 // sums over all others by itself, so that sums do not depend on the number of processors.
 func gradient(p *mat.Dense, scale float64, points []Point) []Point {
-	n := len(points)
-	attraction, repulsion, sums := make([]Point, n), make([]Point, n), make([]float64, n)
-	inParallel(n, func(i int) {
+	type forces struct {
+		attraction, repulsion Point
+		closeness             float64
+	}
+	all := parallel.Map(points, func(at Point, i int) forces {
 		var a, r Point
 		row, sum := p.RawRowView(i), 0.0
 		for j, other := range points {
 			if j == i {
 				continue
 			}
-			q := closeness(points[i], other)
+			q := closeness(at, other)
 			sum += q
 			pq, qq := row[j]*q, q*q
-			dx, dy := points[i].X-other.X, points[i].Y-other.Y
+			dx, dy := at.X-other.X, at.Y-other.Y
 			a.X, a.Y = a.X+pq*dx, a.Y+pq*dy
 			r.X, r.Y = r.X+qq*dx, r.Y+qq*dy
 		}
-		attraction[i], repulsion[i], sums[i] = a, r, sum
+		return forces{a, r, sum}
 	})
-	z := 0.0
-	for _, sum := range sums {
-		z += sum
-	}
-	return lo.Map(attraction, func(a Point, i int) Point {
-		return Point{4 * (scale*a.X - repulsion[i].X/z), 4 * (scale*a.Y - repulsion[i].Y/z)}
+	z := lo.SumBy(all, func(f forces) float64 { return f.closeness })
+	return lo.Map(all, func(f forces, _ int) Point {
+		return Point{4 * (scale*f.attraction.X - f.repulsion.X/z), 4 * (scale*f.attraction.Y - f.repulsion.Y/z)}
 	})
 }
 
@@ -166,16 +164,15 @@ func Affinities(features mat.Matrix, perplexity float64) (*mat.SymDense, error) 
 			}
 		}
 	}
-	conditional := make([][]float64, n)
-	inParallel(n, func(i int) {
+	conditional := parallel.Map(rows, func(row []float64, i int) []float64 {
 		squared := make([]float64, n)
 		for j := range squared {
-			for d, x := range rows[i] {
+			for d, x := range row {
 				difference := x - rows[j][d]
 				squared[j] += difference * difference
 			}
 		}
-		conditional[i] = neighbourhood(squared, i, perplexity)
+		return neighbourhood(squared, i, perplexity)
 	})
 	p := mat.NewSymDense(n, nil)
 	for i := range n {
@@ -221,18 +218,4 @@ func neighbourhood(squared []float64, i int, perplexity float64) []float64 {
 		}
 	}
 	return p // More equal vectors than the perplexity: no β reaches it, and the largest is as near as can be.
-}
-
-// inParallel calls work for 0 to n−1, on all processors.
-func inParallel(n int, work func(i int)) {
-	var workers sync.WaitGroup
-	count := runtime.GOMAXPROCS(0)
-	for w := range count {
-		workers.Go(func() {
-			for i := w; i < n; i += count {
-				work(i)
-			}
-		})
-	}
-	workers.Wait()
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"reflect"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -19,21 +20,14 @@ const maxValue = 64 << 20
 
 // Open opens a file, and no pipe, which nobody may ever write to. Its error names the file.
 func Open(path string) (*os.File, error) {
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("is not a regular file")
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: is not a regular file", path)
 	}
-	var file *os.File
-	if err == nil {
-		file, err = os.Open(path)
+	file, err := os.Open(path)
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		return nil, fmt.Errorf("%s: %w", path, failed.Err)
 	}
-	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pathError.Err
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return file, nil
+	return file, err
 }
 
 // Reader reads one JSON value. Its methods read the parts of it in their order.
@@ -120,26 +114,12 @@ func (r *Reader) Decode(into any) error {
 	case !ok:
 		return &ValueError{err.Error()} // Of an UnmarshalJSON.
 	}
-	field := ""
-	if mismatch.Field != "" {
-		field = mismatch.Field + ": "
-	}
-	return &ValueError{fmt.Sprintf("%s%.40s, want %s", field, mismatch.Value, wanted(mismatch.Type))} // A number may have a million digits.
+	field := strings.TrimPrefix(mismatch.Field+": ", ": ")
+	return &ValueError{fmt.Sprintf("%s%.40s, want %s", field, mismatch.Value, cmp.Or(kinds[mismatch.Type.Kind()], "a whole number"))} // A number may have a million digits.
 }
 
-func wanted(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Struct:
-		return "an object"
-	case reflect.Slice:
-		return "a list"
-	case reflect.String:
-		return "a string"
-	case reflect.Float64:
-		return "a number"
-	}
-	return "a whole number"
-}
+// kinds are the names of types but those of whole numbers.
+var kinds = map[reflect.Kind]string{reflect.Struct: "an object", reflect.Slice: "a list", reflect.String: "a string", reflect.Float64: "a number"}
 
 // Skip reads the next value and forgets it, in little memory.
 func (r *Reader) Skip() error {

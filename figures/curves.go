@@ -155,21 +155,14 @@ func (f Curves) records(plot string, s Series, seeds bool) (records [][]string) 
 		if f.Names != nil {
 			record[2] = f.Names[int(at)]
 		}
-		if values := nth(s.Values, i); seeds {
+		if values := lo.NthOrEmpty(s.Values, i); seeds {
 			mean := stats.MeanInterval(values)
-			record = append(record, nth(s.Labels, i), plain(mean.SD), plain(mean.Low), plain(mean.High), strconv.Itoa(mean.N), joinPlain(values), joinPlain(nth(s.XValues, i)))
+			record = append(record, lo.NthOrEmpty(s.Labels, i), plain(mean.SD), plain(mean.Low), plain(mean.High), strconv.Itoa(mean.N),
+				joinPlain(values), joinPlain(lo.NthOrEmpty(s.XValues, i)))
 		}
 		records = append(records, record)
 	}
 	return records
-}
-
-// nth is an entry of a list, or nothing if the list ends before it.
-func nth[T any](all []T, i int) (entry T) {
-	if i < len(all) {
-		entry = all[i]
-	}
-	return entry
 }
 
 // exact is a number with all its digits.
@@ -281,15 +274,8 @@ func thin(points plotter.XYs) plotter.XYs {
 	}
 	kept := plotter.XYs{points[0]}
 	for stretch := range slices.Chunk(points, (len(points)+stretches-1)/stretches) {
-		lowest, highest := 0, 0
-		for i, point := range stretch {
-			if point.Y < stretch[lowest].Y {
-				lowest = i
-			}
-			if point.Y > stretch[highest].Y {
-				highest = i
-			}
-		}
+		_, lowest := lo.MinIndexBy(stretch, func(a, b plotter.XY) bool { return a.Y < b.Y })
+		_, highest := lo.MaxIndexBy(stretch, func(a, b plotter.XY) bool { return a.Y > b.Y })
 		kept = append(kept, stretch[min(lowest, highest)], stretch[max(lowest, highest)])
 	}
 	return append(kept, points[len(points)-1])

@@ -65,13 +65,15 @@ func Plain(texts ...string) []Lines {
 	return lo.Map(texts, func(text string, _ int) Lines { return Lines{{{Text: text}}} })
 }
 
-// join writes a cell. Empty lines are left out.
-func (l Lines) join(separator string, look func(Run) string) string {
-	lines := lo.Map(l, func(runs []Run, _ int) string {
+// texts are the lines as look writes their runs. Empty lines are left out.
+func (l Lines) texts(look func(Run) string) []string {
+	return lo.Compact(lo.Map(l, func(runs []Run, _ int) string {
 		return strings.Join(lo.Map(runs, func(run Run, _ int) string { return look(run) }), "")
-	})
-	return strings.Join(lo.Compact(lines), separator)
+	}))
 }
+
+// beside puts the lines of a cell beside each other.
+func beside(lines []string) string { return strings.Join(lines, " ") }
 
 // heads are the columns that name rows, and values those after them.
 func (g Grid) heads() []Column { return g.Columns[:len(g.Columns)-len(g.values())] }
@@ -113,18 +115,20 @@ func (g Grid) note() string {
 //go:embed formats/*.tmpl
 var formats embed.FS
 
-// renderer writes grids by the template of a format.
-func renderer(format string, text func(string) string, cell func(Lines) string) func(Grid) string {
-	t := template.Must(template.New(format+".tmpl").Delims("[[", "]]").Funcs(template.FuncMap{
-		"text": text, "cell": cell, "caption": func(g Grid) string { return strings.Join(g.Caption, " ") }, "note": Grid.note,
-		"heads": Grid.heads, "values": Grid.values, "spans": Grid.spans, "css": Column.css,
-		"stacked": Column.stacked, "protect": func(latex string) string { return strings.ReplaceAll(latex, `\semconSame`, `\protect\semconSame`) },
-	}).ParseFS(formats, "formats/"+format+".tmpl"))
-	return func(g Grid) string {
+// renderer writes grids by the template of a format, which has another one for runs. stack puts the lines of a cell together.
+func renderer(format string, text func(string) string, stack func(lines []string) string) func(Grid) string {
+	t := template.New(format).Delims("[[", "]]")
+	write := func(name string, data any) string {
 		var b strings.Builder
-		must.M(t.Execute(&b, g)) // The template is a constant.
+		must.M(t.ExecuteTemplate(&b, name, data)) // The template is a constant.
 		return visible(b.String())
 	}
+	template.Must(t.Funcs(template.FuncMap{
+		"text": text, "cell": func(cell Lines) string { return stack(cell.texts(func(r Run) string { return write("run", r) })) },
+		"caption": func(g Grid) string { return strings.Join(g.Caption, " ") }, "note": Grid.note, "heads": Grid.heads, "values": Grid.values, "spans": Grid.spans,
+		"css": Column.css, "stacked": Column.stacked, "replace": strings.ReplaceAll, "number": func(i int) int { return i + 2 }, // Of a link behind the first.
+	}).ParseFS(formats, "formats/"+format+".tmpl"))
+	return func(g Grid) string { return write(format+".tmpl", g) }
 }
 
 // sentences are the lines of a template of captions that are not empty.
@@ -156,7 +160,7 @@ func (g Grid) Text() string {
 		var columns strings.Builder
 		w := tabwriter.NewWriter(&columns, 0, 0, 2, ' ', 0)
 		for _, row := range rows {
-			cells := lo.Map(row.Cells, func(cell Lines, _ int) string { return cell.join(" ", func(r Run) string { return r.Text }) })
+			cells := lo.Map(row.Cells, func(cell Lines, _ int) string { return beside(cell.texts(func(r Run) string { return r.Text })) })
 			fmt.Fprintln(w, strings.Join(cells, "\t"))
 		}
 		must.M(w.Flush())
@@ -206,12 +210,7 @@ func (g Grid) part(from, to int) Grid {
 // Markdown writes a GitHub table for each section.
 func (g Grid) Markdown() string { return markdownGrid(g) }
 
-var markdownGrid = renderer("markdown", markdownText, func(cell Lines) string {
-	return cell.join(" ", func(r Run) string {
-		stars := lo.Ternary(r.Bold, "**", "")
-		return stars + markdownText(r.Text) + stars
-	})
-})
+var markdownGrid = renderer("markdown", markdownText, beside)
 
 // markdownText escapes what Markdown would treat as markup in a table cell.
 func markdownText(text string) string {
@@ -228,7 +227,7 @@ const (
 // HTML writes a self-contained table with inline styles and no scripts. The caption is as wide as the page; within the table it would be as narrow as the table.
 func (g Grid) HTML() string { return htmlGrid(g) }
 
-var htmlGrid = renderer("html", html.EscapeString, func(cell Lines) string { return cell.join("<br>", Run.html) })
+var htmlGrid = renderer("html", html.EscapeString, func(lines []string) string { return strings.Join(lines, "<br>") })
 
 // css is the style of a column's title in HTML, or of its cells.
 func (c Column) css(cells bool) string {
@@ -242,50 +241,11 @@ func (c Column) css(cells bool) string {
 	return style
 }
 
-func (r Run) html() string {
-	text, colour := html.EscapeString(r.Text), lo.Ternary(r.Colour == "", "", ` style="color:`+r.Colour+`"`)
-	switch {
-	case r.Bold:
-		text = "<b" + colour + ">" + text + "</b>"
-	case r.Small:
-		text = "<small>" + text + "</small>"
-	case colour != "":
-		text = "<span" + colour + ">" + text + "</span>"
-	}
-	var more []string
-	for i, target := range r.Links {
-		link := "<a href=\"" + html.EscapeString(target) + "\">"
-		if i == 0 {
-			text = link + text + "</a>"
-		} else {
-			more = append(more, fmt.Sprintf("%s[%d]</a>", link, i+1))
-		}
-	}
-	if more != nil {
-		text += "<sup>" + strings.Join(more, " ") + "</sup>"
-	}
-	return text
-}
-
 // LaTeX writes a table environment as wide as the page. The document needs \usepackage{amssymb} for \checkmark and nothing else; the half circle is drawn from two
 // symbols. Titles of sections are left out.
 func (g Grid) LaTeX() string { return latexGrid(g) }
 
-var latexGrid = renderer("latex", latexText, func(cell Lines) string {
-	if len(cell) == 2 && cell[0] == nil && cell[1] != nil { // The second line must not take the place of the first.
-		cell = Lines{{{Text: "–"}}, cell[1]}
-	}
-	return latexStack(strings.Split(cell.join("\n", func(r Run) string {
-		text := strings.ReplaceAll(latexText(r.Text), `$\pm$ `, `$\pm$`)
-		switch {
-		case r.Bold:
-			return `\textbf{` + text + `}`
-		case r.Small:
-			return `\tiny ` + text
-		}
-		return text
-	}), "\n"))
-})
+var latexGrid = renderer("latex", latexText, latexStack)
 
 // stacked is the title in LaTeX, a word a line above numbers.
 func (c Column) stacked() string {

@@ -93,7 +93,15 @@ func (t Table) TextWithin(width int) string {
 const stackedReading = "Each cell: ours ± sd, below it the paper's number and the difference"
 
 // LaTeX is [Grid.LaTeX] of the table: ours in bold above the paper's number and the difference.
-func (t Table) LaTeX() string { return t.grid(stackedReading, Cell.stacked).LaTeX() }
+func (t Table) LaTeX() string {
+	return t.grid(stackedReading, func(c Cell, look numberLook) Lines {
+		lines := c.stacked(look)
+		if lines[0] == nil && lines[1] != nil { // The second line must not take the place of the first.
+			lines[0] = []Run{{Text: "–"}}
+		}
+		return lines
+	}).LaTeX()
+}
 
 // HTML is [Grid.HTML] of the table: ours in bold above the paper's number in grey and the difference in blue (more) or brown (less).
 func (t Table) HTML() string { return t.LinkedHTML(func(string) string { return "" }) }

@@ -243,10 +243,7 @@ func sparseTicks(style text.Style, width vg.Length, whole bool) plot.TickerFunc 
 		if len(ticks) < 2 {
 			return ticks
 		}
-		step, widest := ticks[1].Value-ticks[0].Value, vg.Length(0)
-		for _, tick := range ticks {
-			widest = max(widest, style.Width(tick.Label))
-		}
+		step, widest := ticks[1].Value-ticks[0].Value, lo.Max(lo.Map(ticks, func(t plot.Tick, _ int) vg.Length { return style.Width(t.Label) }))
 		apart, every := width*vg.Length(step/(high-low)), 1
 		for _, every = range []int{1, 2, 5, 10} {
 			if vg.Length(every)*apart > widest+4 {

@@ -152,7 +152,7 @@ func TestScoreboardGolden(t *testing.T) {
 		}
 		golden(t, file, text)
 	}
-	if _, err := board.Format("latex"); err == nil || err.Error() != `unknown format "latex"; there are text, md, html, csv` {
+	if _, err := board.Format("latex"); err == nil || err.Error() != `unknown format "latex"; there are csv, html, md, text` {
 		t.Error(err)
 	}
 }

@@ -1,7 +1,6 @@
 package figures
 
 import (
-	"cmp"
 	"embed"
 	"encoding/csv"
 	"fmt"
@@ -65,6 +64,14 @@ func Plain(texts ...string) []Lines {
 	return lo.Map(texts, func(text string, _ int) Lines { return Lines{{{Text: text}}} })
 }
 
+// TextGrid is a grid of texts without a look, below titles of columns; nil titles leave these out.
+func TextGrid(titles []string, rows [][]string) Grid {
+	return Grid{
+		Columns:  lo.Map(titles, func(title string, _ int) Column { return Column{Title: title, Align: "left"} }),
+		Sections: []Section{{Rows: lo.Map(rows, func(row []string, _ int) GridRow { return GridRow{Cells: Plain(row...)} })}},
+	}
+}
+
 // texts are the lines as look writes their runs. Empty lines are left out.
 func (l Lines) texts(look func(Run) string) []string {
 	return lo.Compact(lo.Map(l, func(runs []Run, _ int) string {
@@ -126,7 +133,7 @@ func renderer(format string, text func(string) string, stack func(lines []string
 	template.Must(t.Funcs(template.FuncMap{
 		"text": text, "cell": func(cell Lines) string { return stack(cell.texts(func(r Run) string { return write("run", r) })) },
 		"caption": func(g Grid) string { return strings.Join(g.Caption, " ") }, "note": Grid.note, "heads": Grid.heads, "values": Grid.values, "spans": Grid.spans,
-		"css": Column.css, "stacked": Column.stacked, "replace": strings.ReplaceAll, "number": func(i int) int { return i + 2 }, // Of a link behind the first.
+		"stacked": Column.stacked, "replace": strings.ReplaceAll, "number": func(i int) int { return i + 2 }, // Of a link behind the first.
 	}).ParseFS(formats, "formats/"+format+".tmpl"))
 	return func(g Grid) string { return write(format+".tmpl", g) }
 }
@@ -228,18 +235,6 @@ const (
 func (g Grid) HTML() string { return htmlGrid(g) }
 
 var htmlGrid = renderer("html", html.EscapeString, func(lines []string) string { return strings.Join(lines, "<br>") })
-
-// css is the style of a column's title in HTML, or of its cells.
-func (c Column) css(cells bool) string {
-	style := "text-align:" + c.Align + ";padding:2px 5px" + c.Style
-	if cells {
-		style = cmp.Or(c.Body, style) + ";border-top:1px solid #ccc"
-	}
-	if c.Line {
-		style += ";border-left:1px solid #999"
-	}
-	return style
-}
 
 // LaTeX writes a table environment as wide as the page. The document needs \usepackage{amssymb} for \checkmark and nothing else; the half circle is drawn from two
 // symbols. Titles of sections are left out.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/lucasb-eyer/go-colorful"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/rle"
@@ -71,12 +72,8 @@ func ClassColour(class uint8) color.RGBA {
 		return classColours[class]
 	}
 	hue := math.Mod(float64(class)*(math.Sqrt(5)-1)/2, 1)
-	lightness := []float64{0.45, 0.65, 0.3}[class%3]
-	channel := func(offset float64) uint8 {
-		at := math.Mod(offset+12*hue, 12)
-		return uint8(255*(lightness-0.6*min(lightness, 1-lightness)*max(-1, min(at-3, 9-at, 1))) + 0.5)
-	}
-	return color.RGBA{channel(0), channel(8), channel(4), 0xFF}
+	red, green, blue := colorful.Hsl(360*hue, 0.6, []float64{0.45, 0.65, 0.3}[class%3]).RGB255()
+	return color.RGBA{red, green, blue, 0xFF}
 }
 
 // ClassMap paints classes in their colours, row by row with width pixels per row.

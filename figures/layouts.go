@@ -58,9 +58,12 @@ func (g ImageGrid) sheet() (sheet, error) {
 	const margin, gap = 8, 4
 	title, style := sans(titleSize, true, draw.XLeft, draw.YTop), sans(textSize, false, draw.XCenter, draw.YBottom)
 	pixels := func(length vg.Length) int { return int(length/pixel) + 1 }
+	widest := func(labels []string) int {
+		return lo.Max(lo.Map(labels, func(label string, _ int) int { return pixels(style.Width(label)) }))
+	}
 	left, top, pitch, w := margin, margin, cell.X, 0
-	for _, label := range g.RowLabels {
-		left = max(left, margin+pixels(style.Width(label))+gap*2)
+	if len(g.RowLabels) > 0 {
+		left += widest(g.RowLabels) + gap*2
 	}
 	if g.Title != "" {
 		top += pixels(title.Height(g.Title)) + gap
@@ -68,9 +71,7 @@ func (g ImageGrid) sheet() (sheet, error) {
 	}
 	if g.ColumnLabels != nil {
 		lines := lo.Max(lo.Map(g.ColumnLabels, func(label string, _ int) int { return len(style.Handler.Lines(label)) }))
-		for _, label := range g.ColumnLabels {
-			pitch = max(pitch, pixels(style.Width(label))+gap)
-		}
+		pitch = max(pitch, widest(g.ColumnLabels)+gap)
 		top += pixels(style.Height("X"))*lines + gap
 	}
 	w = max(w, left+columns*(pitch+gap)-gap+margin)
@@ -214,9 +215,7 @@ func (f Schematic) sheet() (sheet, error) {
 		if box.Row < 0 || box.Row >= f.Rows || box.Column < 0 || box.Column+max(box.Columns, 1) > f.Columns {
 			return sheet{}, fmt.Errorf("box %d, %q, lies outside the grid of %d×%d", i, box.Title, f.Rows, f.Columns)
 		}
-		for _, line := range box.Lines {
-			records = append(records, []string{box.Title, line})
-		}
+		records = append(records, lo.Map(box.Lines, func(line string, _ int) []string { return []string{box.Title, line} })...)
 	}
 	for _, arrow := range f.Arrows {
 		if min(arrow.From, arrow.To) < 0 || max(arrow.From, arrow.To) >= len(f.Boxes) {

@@ -56,11 +56,8 @@ func (f HeatmapRow) sheet() (sheet, error) {
 		c.panels = append(c.panels, p)
 		for i, y := range m.Ys {
 			for j, x := range m.Xs {
-				value := exact(m.Values[i][j])
-				if value == "NaN" {
-					value = ""
-				}
-				c.records = append(c.records, []string{m.Title, exact(x), exact(y), value})
+				value := m.Values[i][j]
+				c.records = append(c.records, []string{m.Title, exact(x), exact(y), lo.Ternary(math.IsNaN(value), "", exact(value))})
 			}
 		}
 	}

@@ -111,12 +111,9 @@ func (s Scoreboard) of(kind DataKind) []ScoreboardRow {
 // sectionTitles are the titles of the rows of a kind of data.
 var sectionTitles = map[DataKind]string{Synthetic: "Synthetic data", Real: "Real data"}
 
-// ScoreboardFormats are the formats that [Scoreboard.Format] knows.
-var ScoreboardFormats = []string{"text", "md", "html", "csv"}
-
-// Format writes the scoreboard in one of [ScoreboardFormats]; another name is an error.
+// Format writes the scoreboard in a format: text, md, html or csv. Another name is an error.
 func (s Scoreboard) Format(format string) (string, error) {
-	return formatted(format, ScoreboardFormats, map[string]func() string{"text": s.Text, "md": s.Markdown, "html": s.HTML, "csv": s.CSV})
+	return formatted(format, map[string]func() string{"text": s.Text, "md": s.Markdown, "html": s.HTML, "csv": s.CSV})
 }
 
 // Verdicts returns the verdict on each claim on one kind of data.

@@ -2,6 +2,7 @@ package figures
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -61,20 +62,17 @@ func Measured(tables []Table) []Table {
 	return tables
 }
 
-// Formats are the formats that [Table.Format] knows.
-var Formats = []string{"md", "text", "csv", "latex", "html"}
-
-// Format writes the table in one of [Formats]; another name is an error.
+// Format writes the table in a format: md, text, csv, latex or html. Another name is an error.
 func (t Table) Format(format string) (string, error) {
-	return formatted(format, Formats, map[string]func() string{"md": t.Markdown, "text": t.Text, "csv": t.CSV, "latex": t.LaTeX, "html": t.HTML})
+	return formatted(format, map[string]func() string{"md": t.Markdown, "text": t.Text, "csv": t.CSV, "latex": t.LaTeX, "html": t.HTML})
 }
 
-// formatted writes by the writer of a format; a name that is not among formats is an error.
-func formatted(format string, formats []string, writers map[string]func() string) (string, error) {
+// formatted writes by the writer of a format; a name without one is an error.
+func formatted(format string, writers map[string]func() string) (string, error) {
 	if write := writers[format]; write != nil {
 		return write(), nil
 	}
-	return "", fmt.Errorf("unknown format %q; there are %s", format, strings.Join(formats, ", "))
+	return "", fmt.Errorf("unknown format %q; there are %s", format, strings.Join(slices.Sorted(maps.Keys(writers)), ", "))
 }
 
 // Markdown is [Grid.Markdown] of the table: "paper / **ours ± sd** (difference)". Without ours the slash keeps its place; without any paper there is none.

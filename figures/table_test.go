@@ -78,7 +78,7 @@ func TestTableGolden(t *testing.T) {
 		golden(t, file, text)
 	}
 	_, err := small().Format("xls")
-	if err == nil || err.Error() != `unknown format "xls"; there are md, text, csv, latex, html` {
+	if err == nil || err.Error() != `unknown format "xls"; there are csv, html, latex, md, text` {
 		t.Error(err)
 	}
 }

@@ -236,10 +236,7 @@ func fullProfiles(work string, measured []benchStep) (all []benchProfile) {
 
 // text is the benchmark for people: of steps what JSON has, with its names.
 func (m benchmark) text() string {
-	text := fmt.Sprintf("%s: at most %.4g TFLOP/s (%s)\n", m.Device, m.Peak/1e12, m.PeakFrom)
-	if m.Peak == 0 {
-		text = fmt.Sprintf("%s: its peak is unknown\n", m.Device)
-	}
+	text := m.Device + lo.Ternary(m.Peak == 0, ": its peak is unknown\n", fmt.Sprintf(": at most %.4g TFLOP/s (%s)\n", m.Peak/1e12, m.PeakFrom))
 	for _, s := range m.Steps {
 		text += "\n" + s.Step + "\n"
 		named, encoded := map[string]any{}, try.E1(json.Marshal(s))

@@ -117,10 +117,7 @@ func evaluationVerb(named evaluation.Named, texts flagTexts) *cobra.Command {
 		for name := range flagSettings {
 			if flags.Changed(name) {
 				value := flags.Lookup(name).Value.String()
-				if name == "memory" {
-					value = "[" + value + "]"
-				}
-				c.Set = append([]string{name + "=" + value}, c.Set...)
+				c.Set = append([]string{name + "=" + lo.Ternary(name == "memory", "["+value+"]", value)}, c.Set...)
 			}
 		}
 		locateFlag(cmd, "weights", &c.Weights)

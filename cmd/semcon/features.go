@@ -348,12 +348,7 @@ func openFeatureStore(dir string, settings any) *featureStore {
 }
 
 // done is the number of images that were read or skipped.
-func (s *featureStore) done() int {
-	if len(s.batches) == 0 {
-		return 0
-	}
-	return s.batches[len(s.batches)-1].Done
-}
+func (s *featureStore) done() int { return lo.LastOrEmpty(s.batches).Done }
 
 // next is the file of the next batch.
 func (s *featureStore) next() string {

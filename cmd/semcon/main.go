@@ -143,10 +143,8 @@ func main() {
 
 // stopped prints that a verb was interrupted and what is kept, if anything, and returns the exit status.
 func stopped(c *cobra.Command, stderr io.Writer) int {
-	left := ""
-	if what := c.Annotations[kept]; what != "" {
-		left = "; " + what + "; run it again to continue"
-	}
+	what := c.Annotations[kept]
+	left := lo.Ternary(what == "", "", "; "+what+"; run it again to continue")
 	fmt.Fprintf(stderr, "%s: stopped%s\n", nameOf(c), left)
 	return 130
 }

@@ -257,12 +257,7 @@ func recordsVerb(c *cobra.Command, flags flagTexts) {
 			try.E(parquet.Write(os.Stdout, all))
 			return
 		}
-		w := csv.NewWriter(os.Stdout)
-		w.Write(study.QuantityNames())
-		for _, q := range all {
-			w.Write(q.Texts())
-		}
-		w.Flush()
-		try.E(w.Error())
+		lines := lo.Map(all, func(q study.Quantity, _ int) []string { return q.Texts() })
+		try.E(csv.NewWriter(os.Stdout).WriteAll(append([][]string{study.QuantityNames()}, lines...)))
 	}
 }

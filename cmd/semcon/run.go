@@ -319,18 +319,14 @@ func (t slurmTime) String() string {
 	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
-// Set reads a time.
-func (t *slurmTime) Set(text string) (err error) {
-	*t, err = parseSlurmTime(text)
-	return err
-}
-
 // Type is what the help calls a time.
 func (t *slurmTime) Type() string { return "string" }
 
-func parseSlurmTime(text string) (t slurmTime, err error) {
-	if d, err := time.ParseDuration(text); err == nil {
-		return slurmTime(d), nil
+// Set reads a time.
+func (t *slurmTime) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if *t = slurmTime(d); err == nil {
+		return nil
 	}
 	days, clock, hasDays := strings.Cut(text, "-")
 	if !hasDays {
@@ -344,11 +340,11 @@ func parseSlurmTime(text string) (t slurmTime, err error) {
 	for i, part := range parts {
 		n, err := strconv.ParseUint(part, 10, 31)
 		if err != nil || i >= len(units) {
-			return 0, errors.New("want a time such as 36h, or as Slurm writes it: 1-12:00:00, 36:00:00 or minutes")
+			return errors.New("want a time such as 36h, or as Slurm writes it: 1-12:00:00, 36:00:00 or minutes")
 		}
-		t += slurmTime(time.Duration(n) * units[i])
+		*t += slurmTime(time.Duration(n) * units[i])
 	}
-	return t, nil
+	return nil
 }
 
 var (

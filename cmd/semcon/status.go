@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -52,10 +51,9 @@ func statusVerb(c *cobra.Command, flags flagTexts) {
 // printOverview prints a line for each experiment: how many cells of each profile have records, unless it needs data, weights or other runs first.
 func printOverview(format string, all study.Options) {
 	var overview []map[string]any
-	w := tabwriter.NewWriter(textOf(format), 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "recorded runs\t%s\n", strings.Join(profileNames(), "\t"))
+	var rows [][]string
 	for _, e := range experiments.All() {
-		fmt.Fprint(w, e.Name)
+		row := []string{e.Name}
 		for _, profile := range study.Profiles {
 			o := all
 			switch o.Profile = profile; {
@@ -65,19 +63,16 @@ func printOverview(format string, all study.Options) {
 				o.Data = e.DataFor(o)
 			}
 			of := map[string]any{"experiment": e.Name, "profile": profile, "recorded": nil, "cells": nil}
-			if done, all, err := e.Recorded(o); err != nil {
-				fmt.Fprint(w, "\t—")
-			} else {
-				of["recorded"], of["cells"] = done, all
-				fmt.Fprintf(w, "\t%d of %d", done, all)
+			text := "—"
+			if done, all, err := e.Recorded(o); err == nil {
+				of["recorded"], of["cells"], text = done, all, fmt.Sprintf("%d of %d", done, all)
 			}
-			overview = append(overview, of)
+			overview, row = append(overview, of), append(row, text)
 		}
-		fmt.Fprintln(w)
+		rows = append(rows, row)
 	}
-	fmt.Fprintln(w, "—: needs data, weights or the runs of another experiment first; \"semcon status NAME --profile PROFILE\" says which")
-	try.E(w.Flush())
-	printAs(format, "", overview)
+	table := strings.TrimSuffix(figures.TextGrid(append([]string{"recorded runs"}, profileNames()...), rows).Text(), "\n")
+	printAs(format, table+"—: needs data, weights or the runs of another experiment first; \"semcon status NAME --profile PROFILE\" says which\n", overview)
 }
 
 // statusOf tells how far each cell is. It says so if opening the data takes long, as drawing images does.

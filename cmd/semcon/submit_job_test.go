@@ -31,12 +31,14 @@ func TestTimesOfSlurm(t *testing.T) {
 	for text, want := range map[string]string{
 		"90": "01:30:00", "90:30": "01:30:30", "36:00:00": "36:00:00", "2-0": "48:00:00", "1-12:30": "36:30:00", "2-00:00:00": "48:00:00", "36h": "36:00:00", "1h30m": "01:30:00",
 	} {
-		if read, err := parseSlurmTime(text); err != nil || read.String() != want {
+		var read slurmTime
+		if err := read.Set(text); err != nil || read.String() != want {
 			t.Errorf("%s is %v, %v; want %s", text, read, err, want)
 		}
 	}
 	for _, text := range []string{"", "soon", "1-", "-5", "1:2:3:4", "1-2:3:4:5", "1-12h"} {
-		if read, err := parseSlurmTime(text); err == nil {
+		var read slurmTime
+		if err := read.Set(text); err == nil {
 			t.Errorf("%q passes for %v", text, read)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -40,7 +41,6 @@ func weightFlags(c *cobra.Command, flags flagTexts, others ...any) *weightChoice
 	flags.bind(c, append(others, choice)...)
 	complete(c, "arch", encoder.ViTNames()...)
 	complete(c, "branch", "teacher", "student")
-	complete(c, "positions", "dino", "timm", "transformers")
 	return choice
 }
 
@@ -53,11 +53,7 @@ func (c *weightChoice) read(path string) *weights.Import {
 		refuse(err != nil, "--arch: %v", err)
 		want = v
 	}
-	if c.Positions != "" {
-		want.Positions = encoder.Positions(c.Positions)
-		err := want.Positions.Check()
-		refuse(err != nil, "--%v", err)
-	}
+	want.Positions = cmp.Or(encoder.Positions(c.Positions), want.Positions)
 	read, err := weights.ReadViT(path, want, c.Branch, c.Ignore...)
 	if decide := (weights.Undecided{}); errors.As(err, &decide) {
 		err = fmt.Errorf("%w; %s", err, map[string]string{
@@ -236,7 +232,6 @@ func importVerb(c *cobra.Command, flags flagTexts) {
 		Head, List          bool
 	}
 	choice := weightFlags(c, flags, &f)
-	complete(c, "naming", string(weights.Official), string(weights.Timm), string(weights.Transformers))
 	c.Run = func(c *cobra.Command, names []string) {
 		if f.List && len(names) == 0 {
 			printPublished(f.Format)
@@ -245,7 +240,6 @@ func importVerb(c *cobra.Command, flags flagTexts) {
 		wanted := weights.Naming(f.Naming)
 		refuse(f.List || len(names) != 1, "want one file of weights, or --list alone; got %s", listed(names))
 		refuse(f.Out != "" && filepath.Ext(f.Out) != ".safetensors", "--out %s does not end with .safetensors", f.Out)
-		refuse(wanted.Check() != nil, "--%v", wanted.Check())
 		refuse(wanted == weights.Transformers && f.Out != "" && filepath.Base(f.Out) != weights.ModelFile,
 			"--out %s: transformers only finds weights that are called %s, with a config.json beside them", f.Out, weights.ModelFile)
 		refuse(f.Head && wanted != weights.Timm, "--head: only timm's names leave room for a projection head")

@@ -241,7 +241,7 @@ func (m SparseMatches) OfViews(
 	defer cutter.Finalize()
 	for i := range min(m.Pairs, images.Len()) {
 		params, _ := crops.Draw(seed, 0, []int32{int32(i)}, []datasets.Size{{Height: images.Height, Width: images.Width}})
-		both := try.E1(cutter.cut(images.At(i), images.Height, images.Width, params))
+		both := try.E1(cut(cutter, images.At(i), images.Height, images.Width, params))
 		pair := try.E1(m.pairOfViews(frozen, both))
 		sheet.Pairs = append(sheet.Pairs, pair)
 	}
@@ -275,12 +275,9 @@ func (m SparseMatches) pairOfViews(frozen *evaluation.FeatureExtractor, both pai
 	})
 }
 
-// viewCutter cuts views out of images.
-type viewCutter struct{ *graph.Exec }
-
-// newViewCutter cuts views of size pixels. The caller finalizes it.
-func newViewCutter(b compute.Backend, size int) (viewCutter, error) {
-	exec, err := graph.NewExec(b, func(pixels, params *graph.Node) []*graph.Node {
+// newViewCutter cuts views of size pixels out of images; see [cut]. The caller finalizes it.
+func newViewCutter(b compute.Backend, size int) (*graph.Exec, error) {
+	return graph.NewExec(b, func(pixels, params *graph.Node) []*graph.Node {
 		boxes, flips := views.Boxes(params)
 		half := func(i int) *graph.Node {
 			count := params.Shape().Dim(0) / 2
@@ -289,7 +286,6 @@ func newViewCutter(b compute.Backend, size int) (viewCutter, error) {
 		first, second := views.Overlap(half(0), half(1))
 		return []*graph.Node{views.Apply(pixels, params, size), boxes, flips, graph.Concatenate([]*graph.Node{first, second}, 0)}
 	})
-	return viewCutter{exec}, err
 }
 
 // pairOfViews is two views of an image, one after the other: their pixels, their boxes in the image, whether they are flipped, and the boxes of their overlap.
@@ -301,9 +297,9 @@ func (p pairOfViews) view(i int) []float32 {
 	return p.pixels[i*n : (i+1)*n]
 }
 
-func (v viewCutter) cut(pixels []uint8, height, width int, params *tensors.Tensor) (_ pairOfViews, err error) {
+func cut(cutter *graph.Exec, pixels []uint8, height, width int, params *tensors.Tensor) (_ pairOfViews, err error) {
 	defer try.Handle(&err)
-	out := try.E1(v.Call(tensors.FromFlatDataAndDimensions(pixels, 1, height, width, 3), params))
+	out := try.E1(cutter.Call(tensors.FromFlatDataAndDimensions(pixels, 1, height, width, 3), params))
 	flat := func(i int) []float32 { return tensors.MustCopyFlatData[float32](out[i]) }
 	return pairOfViews{flat(0), flat(1), flat(2), flat(3)}, nil
 }
@@ -326,7 +322,7 @@ func ViewPairs(b compute.Backend, images *datasets.Images, index, pairs int, see
 	for _, r := range recipes {
 		line := []image.Image{images.Image(index)}
 		for epoch := range pairs {
-			pair := try.E1(cutter.cut(images.At(index), images.Height, images.Width, r.Recipe.Draw(seed, epoch, []int32{int32(index)}, 2, images.Height, images.Width)))
+			pair := try.E1(cut(cutter, images.At(index), images.Height, images.Width, r.Recipe.Draw(seed, epoch, []int32{int32(index)}, 2, images.Height, images.Width)))
 			line = append(line, lo.Times(2, func(v int) image.Image { return figures.NewImage(pair.view(v), images.Height, images.Width) })...)
 		}
 		sheet.RowLabels, sheet.Images = append(sheet.RowLabels, r.Name), append(sheet.Images, line)
@@ -349,7 +345,7 @@ func (w *Viewer) Views(seed uint64) (_ figures.ImageGrid, err error) {
 		canvas := make([]uint8, side*side*3)
 		extent := try.E1(w.scenes.Read(i, canvas, side))
 		params, _ := m.Draw(seed, 0, []int32{int32(i)}, []datasets.Size{extent})
-		pair := try.E1(cutter.cut(canvas, side, side, params))
+		pair := try.E1(cut(cutter, canvas, side, side, params))
 		box := func(rows []float32, i int, unit float64) figures.Box {
 			share := func(axis int) float64 { return float64(rows[4*i+axis]) / unit }
 			return figures.Box{Top: share(0), Left: share(1), Height: share(2), Width: share(3)}

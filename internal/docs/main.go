@@ -141,10 +141,7 @@ func measured(name string, out, experiment, profile, data string, rows []string)
 		title, of, _ := strings.Cut(row, "=")
 		of, minus, isDifference := strings.Cut(of, "−")
 		for _, column := range results.Columns() {
-			values := results.Values(of, column)
-			if isDifference {
-				values = results.Differences(column, of, minus)
-			}
+			values := lo.Ternary(isDifference, results.Differences(column, of, minus), results.Values(of, column))
 			if len(values) == 0 {
 				continue
 			}

@@ -232,12 +232,7 @@ func Records(experiments ...string) (all []study.Quantity) {
 			all = append(all, study.Quantities(must.M1(study.Records(folder)))...)
 		}
 	}
-	Show(figures.Grid{
-		Columns: lo.Map(study.QuantityNames(), func(name string, _ int) figures.Column { return figures.Column{Title: name, Align: "left"} }),
-		Sections: []figures.Section{{Rows: lo.Map(all, func(q study.Quantity, _ int) figures.GridRow {
-			return figures.GridRow{Cells: figures.Plain(q.Texts()...)}
-		})}},
-	})
+	Show(figures.TextGrid(study.QuantityNames(), lo.Map(all, func(q study.Quantity, _ int) []string { return q.Texts() })))
 	return all
 }
 

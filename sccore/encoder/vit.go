@@ -291,14 +291,6 @@ const (
 	TransformersPositions Positions = "transformers"
 )
 
-// Check returns an error that lists the known methods unless p is one of them.
-func (p Positions) Check() error {
-	if p != DINOPositions && p != TimmPositions && p != TransformersPositions {
-		return fmt.Errorf("positions %q: want %s, %s or %s", p, DINOPositions, TimmPositions, TransformersPositions)
-	}
-	return nil
-}
-
 // Matrix returns the [to][from] weights that resize one axis of a grid. A grid that keeps both sizes is not resized at all.
 func (p Positions) Matrix(from, to int) [][]float64 {
 	matrix := make([][]float64, to)

@@ -164,14 +164,3 @@ func (r *run) patches(ctx context.Context) (chosen []float32, err error) {
 	}
 	return chosen, ctx.Err()
 }
-
-// saveInitial writes what later diagnostics are compared with.
-func (r *run) saveInitial(ctx context.Context) error {
-	patches, err := r.patches(ctx)
-	if err != nil {
-		return err
-	}
-	dim := r.trainer.Frozen.ViT.Dim
-	features := tensors.FromFlatDataAndDimensions(patches, len(patches)/dim, dim)
-	return safetensors.Write(r.path(initialPatches), map[string]*tensors.Tensor{"patches": features}, nil)
-}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/filelock"
@@ -23,6 +24,7 @@ import (
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/recipe"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/tensorboard"
 	"github.com/semcon/semcon/sccore/train"
@@ -153,13 +155,10 @@ func (r *run) open(ctx context.Context) (err error) {
 		return fmt.Errorf("prototypes %d: %w", r.config.Prototypes, r.naming.Fits(v))
 	}
 	every := min(max(r.config.Steps/20, 1), 500) // Twenty times in a run, and more often in a long one.
-	if len(r.Start.given("gauge_every")) > 0 {
-		every = r.config.MetricsEvery
-	}
 	encoded, err := json.Marshal(r.config)
 	r.about = description{
 		Command: r.Command, Images: r.images.Identity, Init: r.about.Init, Ignore: r.Start.Ignore, Naming: r.naming, Size: size,
-		Every: every, Seed: r.Seed, Config: encoded,
+		Every: lo.Ternary(len(r.Start.given("gauge_every")) > 0, r.config.MetricsEvery, every), Seed: r.Seed, Config: encoded,
 	}
 	return err
 }
@@ -238,7 +237,9 @@ func (r *run) begin(ctx context.Context, s recipe.Stage) (err error) {
 	defer try.Handle(&err)
 	try.E(r.trainer.Start(s, r.Out, r.Seed))
 	try.E(r.export(InitialFile))
-	try.E(r.saveInitial(ctx))
+	patches, dim := try.E1(r.patches(ctx)), r.trainer.Frozen.ViT.Dim // Later diagnostics are compared with them.
+	features := tensors.FromFlatDataAndDimensions(patches, len(patches)/dim, dim)
+	try.E(safetensors.Write(r.path(initialPatches), map[string]*tensors.Tensor{"patches": features}, nil))
 	d := try.E1(r.measure(ctx))
 	r.state = state{}
 	return r.record(Point{Diagnostics: d})

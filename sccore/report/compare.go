@@ -238,13 +238,10 @@ func textOf(title, none string, columns []string, rows [][]string) string {
 	if len(rows) == 0 {
 		columns, rows = nil, [][]string{{none}}
 	}
-	g := figures.Grid{
-		Columns: lo.Map(columns, func(name string, _ int) figures.Column { return figures.Column{Title: name} }),
-		Sections: []figures.Section{{Rows: lo.Map(rows, func(row []string, _ int) figures.GridRow {
-			return figures.GridRow{Cells: figures.Plain(append([]string{"  " + row[0]}, row[1:]...)...)}
-		})}},
+	for _, row := range rows {
+		row[0] = "  " + row[0]
 	}
-	return "\n" + title + "\n" + strings.TrimSuffix(g.Text(), "\n")
+	return "\n" + title + "\n" + strings.TrimSuffix(figures.TextGrid(columns, rows).Text(), "\n")
 }
 
 // spark draws values between two bounds in a line of characters.

@@ -8,8 +8,11 @@ package rle
 import (
 	"errors"
 	"fmt"
+	"image"
 	"math"
 	"slices"
+
+	"github.com/samber/lo"
 )
 
 // MaxPixels is the largest height·width of a mask. It bounds the memory of [Mask.Pixels].
@@ -306,11 +309,9 @@ func FromBox(height, width int, box [4]float64) (Mask, error) {
 	return FromPolygons(height, width, [][]float64{{x1, y1, x1, y2, x2, y2, x2, y1}})
 }
 
-type gridPoint struct{ x, y int }
-
 // onFineGrid returns the corners on the fine grid, the first one again at the end, and the length of the outline, +Inf where a corner is too far away
 // to be a number of the grid.
-func onFineGrid(polygon []float64) (corners []gridPoint, length float64) {
+func onFineGrid(polygon []float64) (corners []image.Point, length float64) {
 	snap := func(v float64) int {
 		fine := float64(upsampling*v) + 0.5
 		if math.Abs(fine) >= 1<<30 {
@@ -320,11 +321,11 @@ func onFineGrid(polygon []float64) (corners []gridPoint, length float64) {
 		return int(fine) // Towards 0, as C does it.
 	}
 	for i := 0; i < len(polygon); i += 2 {
-		corners = append(corners, gridPoint{snap(polygon[i]), snap(polygon[i+1])})
+		corners = append(corners, image.Pt(snap(polygon[i]), snap(polygon[i+1])))
 	}
 	corners = append(corners, corners[0])
 	for i, c := range corners[1:] {
-		length += float64(max(distance(c.x, corners[i].x), distance(c.y, corners[i].y)) + 1)
+		length += float64(max(distance(c.X, corners[i].X), distance(c.Y, corners[i].Y)) + 1)
 	}
 	return corners, length
 }
@@ -332,13 +333,13 @@ func onFineGrid(polygon []float64) (corners []gridPoint, length float64) {
 func distance(a, b int) int { return max(a-b, b-a) }
 
 // fill encodes one polygon. Where its outline crosses the middle of a column of pixels, the inside begins or ends.
-func fill(height, width int, corners []gridPoint) Mask {
+func fill(height, width int, corners []image.Point) Mask {
 	var crossings []uint32
-	var last gridPoint
+	var last image.Point
 	for i := range len(corners) - 1 {
 		first := i == 0
-		eachPoint(corners[i], corners[i+1], func(p gridPoint) {
-			if !first && p.x != last.x {
+		eachPoint(corners[i], corners[i+1], func(p image.Point) {
+			if !first && p.X != last.X {
 				if at, ok := crossing(last, p, height, width); ok {
 					crossings = append(crossings, at)
 				}
@@ -357,43 +358,35 @@ func fill(height, width int, corners []gridPoint) Mask {
 }
 
 // eachPoint calls each for the points of the fine grid from a to b, both included.
-func eachPoint(a, b gridPoint, each func(gridPoint)) {
-	dx, dy := distance(a.x, b.x), distance(a.y, b.y)
-	wide := dx >= dy
-	flip := wide && a.x > b.x || !wide && a.y > b.y // Both directions of an edge have the same points.
+func eachPoint(a, b image.Point, each func(image.Point)) {
+	if distance(a.X, b.X) < distance(a.Y, b.Y) { // A steep edge is a flat one with its axes exchanged.
+		swapped := func(p image.Point) image.Point { return image.Pt(p.Y, p.X) }
+		eachPoint(swapped(a), swapped(b), func(p image.Point) { each(swapped(p)) })
+		return
+	}
+	flip := a.X > b.X // Both directions of an edge have the same points.
 	if flip {
 		a, b = b, a
 	}
-	for d := range max(dx, dy) + 1 {
-		t := d
-		if flip {
-			t = max(dx, dy) - d
-		}
-		p := a // An edge of one point has no slope.
-		switch {
-		case wide && dx > 0:
-			slope := float64(b.y-a.y) / float64(dx)
-			p = gridPoint{a.x + t, int(float64(a.y) + float64(slope*float64(t)) + 0.5)}
-		case !wide:
-			slope := float64(b.x-a.x) / float64(dy)
-			p = gridPoint{int(float64(a.x) + float64(slope*float64(t)) + 0.5), a.y + t}
-		}
-		each(p)
+	slope := float64(b.Y-a.Y) / float64(max(b.X-a.X, 1)) // An edge of one point has none.
+	for d := range b.X - a.X + 1 {
+		t := lo.Ternary(flip, b.X-a.X-d, d)
+		each(image.Pt(a.X+t, int(float64(a.Y)+float64(slope*float64(t))+0.5)))
 	}
 }
 
 // crossing returns where the step between two points of neighbouring columns of the fine grid crosses the middle of a column of pixels: the number of
 // the first pixel below it, counted down the columns. Most steps cross none.
-func crossing(from, to gridPoint, height, width int) (at uint32, ok bool) {
-	x := float64(to.x)
-	if to.x > from.x {
+func crossing(from, to image.Point, height, width int) (at uint32, ok bool) {
+	x := float64(to.X)
+	if to.X > from.X {
 		x--
 	}
 	x = (x+0.5)/upsampling - 0.5
 	if math.Floor(x) != x || x < 0 || x > float64(width-1) {
 		return 0, false
 	}
-	y := (float64(min(from.y, to.y))+0.5)/upsampling - 0.5
+	y := (float64(min(from.Y, to.Y))+0.5)/upsampling - 0.5
 	y = math.Ceil(min(max(y, 0), float64(height)))
 	return uint32(int(x)*height + int(y)), true
 }

@@ -11,6 +11,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/samber/lo"
 )
 
 // FilePrefix begins the name of a file that TensorBoard reads.
@@ -28,12 +30,8 @@ type Point struct {
 // Encode returns the content of an event file: the version, and then one event for each point with its scalars, texts and images, each in the order of names.
 // The same points give the same bytes. More points only add bytes at the end, so that TensorBoard can follow a file that is written anew.
 func Encode(points []Point) []byte {
-	wall := 0.0
-	if len(points) > 0 {
-		wall = points[0].WallTime
-	}
 	version := bytesField(nil, 3, []byte("brain.Event:2")) // Event.file_version
-	content := record(nil, append(doubleField(nil, 1, wall), version...))
+	content := record(nil, append(doubleField(nil, 1, lo.FirstOrEmpty(points).WallTime), version...))
 	for _, p := range points {
 		var summary []byte
 		add := func(name string, value []byte) { // Summary.value with Value.tag

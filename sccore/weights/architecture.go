@@ -230,7 +230,7 @@ func (e evidence) positions(v encoder.ViT) encoder.Positions {
 	switch exported := encoder.Positions(e.metadata[positionsKey]); {
 	case v.GridSize == 0:
 		return encoder.DINOPositions // There are none to resize.
-	case exported.Check() == nil:
+	case slices.Contains([]encoder.Positions{encoder.DINOPositions, encoder.TimmPositions, encoder.TransformersPositions}, exported):
 		return exported
 	case v.Registers > 0, e.facts.Architecture != "":
 		return encoder.TimmPositions

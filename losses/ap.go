@@ -15,8 +15,7 @@ import (
 // R⁺ and R⁻ count the positives, including the pair itself, and the negatives whose score is at least the pair's own. AP is in [0, 1) and 0 if every
 // positive outranks every negative.
 //
-// p and q hold one score in [0, 1] per patch pair. It is an error if a score is out of range, if lengths differ, or if no target score reaches the
-// threshold.
+// p and q hold one score in [0, 1] per patch pair. It is an error if a score is out of range, if lengths differ, or if no target score reaches the threshold.
 func AP(p, q []float64, threshold float64) (float64, error) {
 	if err := checkScores(p, q); err != nil {
 		return 0, err
@@ -48,8 +47,7 @@ func apOf(byP []pairsum.Ranked, q []float64, threshold float64) (loss float64, p
 	return loss, positives
 }
 
-// checkScores returns an error that names the first score that is NaN or outside [0, 1]. p are online scores and q target scores, one each per patch
-// pair.
+// checkScores returns an error that names the first score that is NaN or outside [0, 1]. p are online scores and q target scores, one each per patch pair.
 func checkScores(p, q []float64) error {
 	if len(p) != len(q) {
 		return fmt.Errorf("%d online scores for %d target scores", len(p), len(q))
@@ -109,9 +107,8 @@ type FastAP struct {
 // DefaultFastAP has the code's 10 bins. The source's positives are labels and need no threshold; 0.5 is ours, a cosine of 0.
 func DefaultFastAP() FastAP { return FastAP{Threshold: 0.5, Bins: 10} }
 
-// Loss is the mean over the rankings that have positives, as in the code, and 0 if none has. p and q are [R, N], or [N] for one ranking, and hold the
-// scores of N patch pairs of each of R image pairs, in [0, 1] and one dtype. Differentiable in p only. The loss is in [0, 1], and NaN if a score is NaN
-// or out of range.
+// Loss is the mean over the rankings that have positives, as in the code, and 0 if none has. p and q are [R, N], or [N] for one ranking, and hold the scores of
+// N patch pairs of each of R image pairs, in [0, 1] and one dtype. Differentiable in p only. The loss is in [0, 1], and NaN if a score is NaN or out of range.
 //
 // To rank the patches of one image for each patch of the other, reshape the scores of [Correspondence] to a row for each patch.
 func (c FastAP) Loss(p, q *Node) *Node {

@@ -18,8 +18,7 @@ import (
 // below 0, (1 − x/τ)² from 0 to τ, and 0 beyond. p_i are the pairs' scores in the online branch, q_i those in the target branch. Ties follow the
 // formula: pairs of equal q are not negatives of one another, and pairs of equal p count in ψ.
 //
-// The gradient flows through ℓ alone: the weights ψ and γ̃ and the target q are constants. It is zero if each pair outranks all pairs of lower q by
-// Margin.
+// The gradient flows through ℓ alone: the weights ψ and γ̃ and the target q are constants. It is zero if each pair outranks all pairs of lower q by Margin.
 //
 // The fast forms take differences of sums of 1, p and p² and divide them by Margin², so that errors grow as the margin shrinks: at the least margin the
 // float64 gradient is off by up to 4·10⁻⁸ of its largest entry, and a smaller one means nothing between scores in [0, 1]. At the largest margin all pairs
@@ -49,8 +48,7 @@ func (c CoTAP) Loss(p, q *Node) *Node {
 	return c.loss(p, q, pairsum.Tree)
 }
 
-// BruteForce is [CoTAP.Loss] by comparing each pair with every other, in O(N²) time and in the dtype of the scores. The fast form is tested against
-// it.
+// BruteForce is [CoTAP.Loss] by comparing each pair with every other, in O(N²) time and in the dtype of the scores. The fast form is tested against it.
 func (c CoTAP) BruteForce(p, q *Node) *Node { return c.loss(p, q, pairsum.BruteForce) }
 
 // loss is the loss with the sums of one algorithm. newSums takes scores of shape [B, N] that are all in [0, 1].

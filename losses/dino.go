@@ -70,8 +70,7 @@ func weightPairs(pairs *Node, weight func(teacher, student int) float64) *Node {
 	return ReduceAllSum(Mul(pairs, ConstAsDType(pairs.Graph(), pairs.DType(), weights)))
 }
 
-// IBOTPatches is the masked patch loss of iBOT (Zhou et al. 2022, eq. 2): the student guesses the teacher's distribution of each patch that is hidden
-// from it.
+// IBOTPatches is the masked patch loss of iBOT (Zhou et al. 2022, eq. 2): the student guesses the teacher's distribution of each patch that is hidden from it.
 //
 // student holds logits of the patches of G masked views of B images, [G, B, N, K]; targets are the teacher's distributions of the same views without
 // masks, of the same shape: [DINOTargets] with a centre of their own, which [DINOCenter] moves, or [SinkhornKnopp] of the masked patches, as in DINOv2.
@@ -88,8 +87,7 @@ func IBOTPatches(student, targets, masks *Node, temperature float64) *Node {
 	return ReduceAllMean(Div(ReduceSum(Mul(entropies, hidden), -1), MaxScalar(ReduceSum(hidden, -1), 1)))
 }
 
-// classificationLoss is the mean cross-entropy of logits, [N, C], with the classes that positive marks, a {0, 1} mask of the same shape with one 1
-// per row.
+// classificationLoss is the mean cross-entropy of logits, [N, C], with the classes that positive marks, a {0, 1} mask of the same shape with one 1 per row.
 func classificationLoss(logits, positive *Node) *Node {
 	return ReduceAllMean(Neg(ReduceSum(Mul(LogSoftmax(logits), positive), -1)))
 }

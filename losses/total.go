@@ -24,9 +24,8 @@ func Alignment(logits, targets *Node, temperature float64) *Node {
 	return Neg(ReduceAllMean(ReduceSum(Mul(StopGradient(targets), LogSoftmax(DivScalar(logits, temperature))), -1)))
 }
 
-// PrototypeEntropy trains object prototypes ("Object prototypes learning"). A softmax turns each prototype's similarities to the images into a
-// distribution, whose entropy falls as the prototype approaches its nearest image. The loss is the sum of the entropies over M·n, and so in [0,
-// ln(n)/n].
+// PrototypeEntropy trains object prototypes ("Object prototypes learning"). A softmax turns each prototype's similarities to the images into a distribution,
+// whose entropy falls as the prototype approaches its nearest image. The loss is the sum of the entropies over M·n, and so in [0, ln(n)/n].
 //
 // prototypes are [M, F] and features [n, F]: flattened K_s×K_s maps of any norm. temperature is τ3 > 0, the paper's 0.1. Differentiable in prototypes
 // only: features come from the target branch.

@@ -86,8 +86,7 @@ type Correspondences struct {
 	// SameView takes S_t from the same view as S_o. The paper's text has both: S_t(v1(u), v1(v)) where it introduces pseudo labels, and S_t(v2(u),
 	// v2(v)) where it uses them, which is the default.
 	SameView bool `json:"same_view"`
-	// Noise is the share of pairs whose label is replaced by a number drawn uniformly from [0, 1]. The area under the ROC curve is then 1 −
-	// Noise²/2.
+	// Noise is the share of pairs whose label is replaced by a number drawn uniformly from [0, 1]. The area under the ROC curve is then 1 − Noise²/2.
 	Noise float64 `json:"noise" range:"[0,1]"`
 	// Fixed draws Noise once for each pair of places, cells of 8 pixels of two images, and not anew in each step. Errors of a teacher are of this kind: they do
 	// not average out.

@@ -150,8 +150,7 @@ type StepMetrics struct {
 	// Lambdas are the weights that [ByGradient] has set; nil for the configuration's weights.
 	Lambdas *losses.Lambdas `json:"lambdas,omitempty"`
 
-	// ImageEntropy and PatchEntropy are the mean entropy of the targets, in [0, ln K] for heads with K outputs. At ln K the targets carry no
-	// information.
+	// ImageEntropy and PatchEntropy are the mean entropy of the targets, in [0, ln K] for heads with K outputs. At ln K the targets carry no information.
 	ImageEntropy float64 `json:"image_entropy,omitempty"`
 	PatchEntropy float64 `json:"patch_entropy,omitempty"`
 

@@ -234,8 +234,7 @@ func (s step) forward(scope *model.Scope, in map[string]*Node) (total *Node, rep
 
 // Image-level losses see object-centric images only ("Datasets"). The target branch sees the global views, the online branch all views.
 
-// imageTargets are q̄, the targets of the object-centric images in all their global views, [views, objects, Out]. One Sinkhorn–Knopp runs over all of
-// them.
+// imageTargets are q̄, the targets of the object-centric images in all their global views, [views, objects, Out]. One Sinkhorn–Knopp runs over all of them.
 func (s step) imageTargets(target outputs) *Node {
 	x := target.image
 	rows := Reshape(x, -1, s.ImageHead.OutDim)

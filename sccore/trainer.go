@@ -25,9 +25,8 @@ type Data struct {
 	Objects, Scenes datasets.Source
 	// Neighbours of Objects, from which positives are drawn; only image concentration needs them. See [Trainer.SetNeighbours].
 	Neighbours *knn.Neighbours
-	// Labels writes the label map of an image, [size, size] with 0 for no label, aligned with the pixels that Objects and Scenes write; scenes are
-	// numbered after all objects. Nil for images without labels. [StepMetrics].Classes uses them; training uses them only for correspondences from
-	// labels.
+	// Labels writes the label map of an image, [size, size] with 0 for no label, aligned with the pixels that Objects and Scenes write; scenes are numbered after
+	// all objects. Nil for images without labels. [StepMetrics].Classes uses them; training uses them only for correspondences from labels.
 	Labels func(image int32, labels []uint8, size int) error
 	// Background is the label of background, 1 where the first class is background: patches of it are no objects. 0 says that pixels without a label are background.
 	Background uint8
@@ -163,10 +162,9 @@ func (t *Trainer) checkNeighbours() error {
 	return nil
 }
 
-// BeginFrom is [Trainer.Begin] with weights from a file in both branches. The file is a checkpoint of any configuration with the same encoder, of
-// which the online branch is read, the one that the paper keeps; or a transformer that weights.ReadViT reads. Variables that the file lacks have the
-// initial values of the seed: the filter and heads for an official checkpoint, and heads of other sizes. Keys of a transformer that match ignore are left
-// out.
+// BeginFrom is [Trainer.Begin] with weights from a file in both branches. The file is a checkpoint of any configuration with the same encoder, of which the
+// online branch is read, the one that the paper keeps; or a transformer that weights.ReadViT reads. Variables that the file lacks have the initial values of
+// the seed: the filter and heads for an official checkpoint, and heads of other sizes. Keys of a transformer that match ignore are left out.
 func (t *Trainer) BeginFrom(path string, seed uint64, ignore ...string) error {
 	if err := t.Begin(seed); err != nil {
 		return err

@@ -34,9 +34,8 @@ type cifar struct {
 // CIFAR10 reads a split of CIFAR-10 (Krizhevsky 2009) in its official binary version. dir is the folder of the batches,
 // cifar-10-batches-bin, or a data folder that holds it, directly or below cifar10.
 //
-// Batches may be short or missing as long as one exists; [Images.Identity] says which were read and how many images they hold. The error for
-// a missing dataset is an [fs.ErrNotExist]. Other errors name the file and, if there is one, the record: a file that does not hold whole
-// records, or a label out of range.
+// Batches may be short or missing as long as one exists; [Images.Identity] says which were read and how many images they hold. The error for a missing dataset
+// is an [fs.ErrNotExist]. Other errors name the file and, if there is one, the record: a file that does not hold whole records, or a label out of range.
 func CIFAR10(dir string, split Split) (*Images, error) { return table().CIFAR[0].read(dir, split) }
 
 // CIFAR100 reads a split of CIFAR-100 (Krizhevsky 2009) in its official binary version, with the 100 fine labels. dir is the folder

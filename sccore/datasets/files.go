@@ -1,7 +1,6 @@
-// Package datasets reads images and their annotations. A reader takes a data folder with datasets in their official layouts and a split. It
-// returns [Images], labelled and held in memory; [Segmentation], with a class for every pixel; [Instances], with annotated objects; [Videos],
-// with object masks; or [ImageFolder], which needs no labels. [Loader] makes training batches. Each dataset has an Identity, which goes into
-// the records of a run.
+// Package datasets reads images and their annotations. A reader takes a data folder with datasets in their official layouts and a split. It returns [Images],
+// labelled and held in memory; [Segmentation], with a class for every pixel; [Instances], with annotated objects; [Videos], with object masks; or
+// [ImageFolder], which needs no labels. [Loader] makes training batches. Each dataset has an Identity, which goes into the records of a run.
 //
 // Add a dataset with a class for every pixel to table.yaml, and one of another kind to available.go. Package synthetic draws synthetic data, package fetch downloads archives.
 package datasets
@@ -96,8 +95,7 @@ func (d fileDigest) addFile(folder, path string) error {
 // String returns the first 16 hexadecimal digits.
 func (d fileDigest) String() string { return fmt.Sprintf("%x", d.Sum(nil)[:8]) }
 
-// Size is the height and width of an image in pixels, each at least 1. Images of different sizes share a batch by padding at the right and
-// at the bottom.
+// Size is the height and width of an image in pixels, each at least 1. Images of different sizes share a batch by padding at the right and at the bottom.
 type Size struct{ Height, Width int }
 
 // checkFolder checks that a folder is there. The error begins with what it is.

@@ -25,9 +25,8 @@ type Source interface {
 	Read(i int, pixels []uint8, size int) (Size, error)
 }
 
-// Loader reads batches. Half of each batch is object-centric images, which show one object each, and half is scenes: the paper's mixture
-// of ImageNet and COCO ("Datasets"), where image-level losses see the object-centric half only. If one source is nil, the whole batch
-// comes from the other.
+// Loader reads batches. Half of each batch is object-centric images, which show one object each, and half is scenes: the paper's mixture of ImageNet and COCO
+// ("Datasets"), where image-level losses see the object-centric half only. If one source is nil, the whole batch comes from the other.
 //
 // Each source is shuffled anew in each of its epochs. A batch depends only on the seed and the step: a run resumes from the step alone, and
 // the number of workers does not change a batch. In the place of an image that cannot be read comes the next one of its source.

@@ -187,8 +187,7 @@ func (c *crowdFlag) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// InstanceMask is the mask of one object as COCO's "segmentation" has it: polygons, or runs as a list of counts or as compressed text. The zero value
-// is none.
+// InstanceMask is the mask of one object as COCO's "segmentation" has it: polygons, or runs as a list of counts or as compressed text. The zero value is none.
 type InstanceMask struct {
 	Polygons [][]float64 // Each x, y, x, y, … in pixels; the object is their union.
 

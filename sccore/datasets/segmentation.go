@@ -20,8 +20,7 @@ type Segmentation struct {
 	Name    string   // The dataset's name, "PASCAL VOC".
 	Classes []string // The name of each class, at most 255.
 
-	// Identity identifies the files: their number, and the first 16 hexadecimal digits of the SHA-256 digest of the names and sizes of
-	// images and masks.
+	// Identity identifies the files: their number, and the first 16 hexadecimal digits of the SHA-256 digest of the names and sizes of images and masks.
 	Identity string
 
 	folder  string
@@ -193,8 +192,7 @@ func pick[S set[S]](from S, places []int, identity string) S {
 	return from.at(places, fmt.Sprintf("%d%s of (%s)", len(places), how, identity))
 }
 
-// HoldOut splits a folder in two: n of its images, evenly spread over the sorted paths and so over class folders, and the rest. n is between 1 and
-// Len − 1.
+// HoldOut splits a folder in two: n of its images, evenly spread over the sorted paths and so over class folders, and the rest. n is between 1 and Len − 1.
 func (p *ImageFolder) HoldOut(n int) (rest, held *ImageFolder) {
 	places := Spread(p.Len(), n)
 	others := slices.DeleteFunc(Spread(p.Len(), 0), func(i int) bool { _, is := slices.BinarySearch(places, i); return is })

@@ -152,8 +152,7 @@ func decodeMask(content []byte) (mask []uint8, size Size, err error) {
 type Videos struct {
 	Name string // "DAVIS-2017 val"
 
-	// Identity identifies the videos: their number, the number of frames, and the first 16 hexadecimal digits of the SHA-256 digest of the
-	// files' names and sizes.
+	// Identity identifies the videos: their number, the number of frames, and the first 16 hexadecimal digits of the SHA-256 digest of the files' names and sizes.
 	Identity string
 
 	All []Video // In the order of the dataset's list.

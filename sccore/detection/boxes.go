@@ -274,10 +274,9 @@ func NMS(boxes, scores, groups, present *Node, threshold float64) *Node {
 		suppresses = LogicalAnd(suppresses, Equal(InsertAxes(groups, 2), InsertAxes(groups, 1)))
 	}
 
-	// Masks are numbers inside the loop, and sums are products, because go-xla cannot reduce by one operation in two functions; zeros are
-	// differences, because GoMLX shares scalars between functions, which it then refuses. The condition computes
-	// something and the result is the last part of the state, because the Go engine fails where the last node of a function has a lower number than a
-	// parameter or result.
+	// Masks are numbers inside the loop, and sums are products, because go-xla cannot reduce by one operation in two functions; zeros are differences, because
+	// GoMLX shares scalars between functions, which it then refuses. The condition computes something and the result is the last part of the state, because the Go
+	// engine fails where the last node of a function has a lower number than a parameter or result.
 	there := ConvertDType(present, dtypes.Float32)
 	state := []*Node{Scalar(g, dtypes.Float32, 1), there, ConvertDType(suppresses, dtypes.Float32), there}
 	parameters := func(g *Graph) (changes, there, suppresses, keep *Node) {

@@ -5,8 +5,7 @@
 // Variables are named as in torchvision and timm, with "/" for ".": layer1/0/conv1/weight, layer1/0/bn1/running_mean. Layouts are as in package layers. A seed
 // of the store (SetRNGStateFromSeed) always gives the same weights.
 //
-// Add a backbone as a file of its own, built from package layers, and list it in families. A golden file in testdata compares it with
-// PyTorch.
+// Add a backbone as a file of its own, built from package layers, and list it in families. A golden file in testdata compares it with PyTorch.
 package encoder
 
 import (

@@ -48,12 +48,10 @@ type ViT struct {
 	// BlocksAfterFilter is the number of blocks after the one that has the Object-Aware Filter: 0 for the last block. With 1 or more [CLS] attends to
 	// filtered patches. Without prototypes it does not count.
 	BlocksAfterFilter int
-	// InitStd is the standard deviation of the initial tokens, positions and weights of linear layers, which are normally distributed; 0
-	// for DINO's 0.02.
+	// InitStd is the standard deviation of the initial tokens, positions and weights of linear layers, which are normally distributed; 0 for DINO's 0.02.
 	InitStd float64 `range:"[0,)"`
-	// ComputeDType is the dtype of matrix products and activations; the zero value is the dtype of the images. Variables and returned tokens
-	// always have the dtype of the images. So float32 images with bfloat16 here train with float32 master weights. Normalisation and softmax
-	// are computed in at least float32.
+	// ComputeDType is the dtype of matrix products and activations; the zero value is the dtype of the images. Variables and returned tokens always have the dtype
+	// of the images. So float32 images with bfloat16 here train with float32 master weights. Normalisation and softmax are computed in at least float32.
 	ComputeDType dtypes.DType
 	// GradientCheckpointing makes training store only the input of each block and recompute the rest of the block in the backward pass.
 	GradientCheckpointing bool
@@ -317,8 +315,7 @@ func sampledRow(row []float64, step float64, i int) {
 	}
 }
 
-// widenedRow is the same with antialias=True: when shrinking, the kernel widens to the step between samples. Samples beyond the border are
-// left out.
+// widenedRow is the same with antialias=True: when shrinking, the kernel widens to the step between samples. Samples beyond the border are left out.
 func widenedRow(row []float64, step float64, i int) {
 	width := max(step, 1)
 	centre := step * (float64(i) + 0.5)

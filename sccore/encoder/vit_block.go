@@ -213,12 +213,11 @@ const prototypeSize = 3
 //	μ   = flatten(h_q ⋆ U_k), each projected prototype sliding over the zero-padded projected map
 //	h_o = h ⊕ σ(μ/√D') avgpool(U_v),   D' = Dim/NumHeads
 //
-// The paper does not say where in its block the filter is, how h_o is mapped back to Dim features, or how many heads there are. Here the
-// filter is between self-attention and MLP, as cross-attention is in a transformer's decoder. A linear layer maps h_o to a residual of the
-// patch tokens, as after self-attention. The heads are those of the block. The [CLS] token and registers have no position on the map and pass
-// unchanged. What [CLS] then learns of the filter depends on [ViT].BlocksAfterFilter. With 0 the filter is in the last block, where no attention
-// follows: for given weights the features of [CLS] are the same as without the filter, which affects them only through the training of shared blocks.
-// With 1 or more [CLS] attends to filtered patches.
+// The paper does not say where in its block the filter is, how h_o is mapped back to Dim features, or how many heads there are. Here the filter is between
+// self-attention and MLP, as cross-attention is in a transformer's decoder. A linear layer maps h_o to a residual of the patch tokens, as after self-attention.
+// The heads are those of the block. The [CLS] token and registers have no position on the map and pass unchanged. What [CLS] then learns of the filter depends
+// on [ViT].BlocksAfterFilter. With 0 the filter is in the last block, where no attention follows: for given weights the features of [CLS] are the same as
+// without the filter, which affects them only through the training of shared blocks. With 1 or more [CLS] attends to filtered patches.
 //
 // [ViT].Filter may put a control in its place.
 func (v ViT) filter(scope *model.Scope, p parameters, x *Node, rows, columns int, out *Tokens) *Node {

@@ -23,9 +23,8 @@ import (
 	"github.com/semcon/semcon/sccore/weights"
 )
 
-// Evaluation measures frozen encoders by a stated protocol. It is a struct of settings with JSON names, whose ranges
-// [settings.Check] holds. The same value is what an experiment's cells measure,
-// what "semcon evaluate NAME" runs, and, by [During], what looks at an encoder while it is trained.
+// Evaluation measures frozen encoders by a stated protocol. It is a struct of settings with JSON names, whose ranges [settings.Check] holds. The same value is
+// what an experiment's cells measure, what "semcon evaluate NAME" runs, and, by [During], what looks at an encoder while it is trained.
 type Evaluation interface {
 	// Protocol describes the evaluation in one line, for records, tables and model cards.
 	Protocol() string

@@ -72,9 +72,8 @@ type FeatureExtractor struct {
 	execs   map[string]*model.Exec // By their outputs.
 }
 
-// NewFeatureExtractor returns an extractor for the encoder whose weights are in the store under scope ("/online", or "/" for the root). It runs batch
-// images at a time. The error names a weight that is missing or has another shape. The store remains the caller's: the extractor uses the weights it
-// holds when it runs.
+// NewFeatureExtractor returns an extractor for the encoder whose weights are in the store under scope ("/online", or "/" for the root). It runs batch images at
+// a time. The error names a weight that is missing or has another shape. The store remains the caller's: the extractor uses the weights it holds when it runs.
 func NewFeatureExtractor(b compute.Backend, v encoder.ViT, store *model.Store, scope string, batch int) (*FeatureExtractor, error) {
 	if err := settings.Check(v); err != nil || batch < 1 {
 		return nil, cmp.Or(err, fmt.Errorf("feature extractor %s: batch of %d images", v.Name, batch))
@@ -101,10 +100,9 @@ func (f *FeatureExtractor) Close() {
 	}
 }
 
-// Extract yields the features of each image in turn, of each block that is asked for, in the order of [Outputs].Blocks. It holds one batch of images at a
-// time, so memory does not grow with their number. Images may have any size that is a whole number of patches. A graph is compiled once per size, and
-// consecutive images of one size share a batch. It ends with the first error, of images or its own. Features that are not finite are an error that names
-// the image.
+// Extract yields the features of each image in turn, of each block that is asked for, in the order of [Outputs].Blocks. It holds one batch of images at a time,
+// so memory does not grow with their number. Images may have any size that is a whole number of patches. A graph is compiled once per size, and consecutive
+// images of one size share a batch. It ends with the first error, of images or its own. Features that are not finite are an error that names the image.
 func (f *FeatureExtractor) Extract(images iter.Seq2[Image, error], outputs Outputs) iter.Seq2[[]Features, error] {
 	return func(yield func([]Features, error) bool) {
 		if err := outputs.Check(f.ViT); err != nil {

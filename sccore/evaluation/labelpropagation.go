@@ -69,8 +69,7 @@ func (p LabelPropagation) propagate(features, valid *Node, others, labels []*Nod
 	none := Scalar(g, similarity.DType(), math.Inf(-1))
 	similarity = Where(candidate, similarity, none)
 
-	// The K-th highest similarity, found by stepping down from one value to the next until K entries are reached, which on a CPU is faster than
-	// sorting rows.
+	// The K-th highest similarity, found by stepping down from one value to the next until K entries are reached, which on a CPU is faster than sorting rows.
 	threshold := ReduceAndKeep(similarity, ReduceMax, 1)
 	for range p.K - 1 {
 		reached := ReduceAndKeep(ConvertDType(GreaterOrEqual(similarity, threshold), dtypes.Float32), ReduceSum, 1)

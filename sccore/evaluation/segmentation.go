@@ -302,9 +302,8 @@ func (t *SegmentationTrainer) batches(ctx context.Context, _ uint64, from int) i
 // evaluateBlock is the number of images whose logits are computed at once.
 const evaluateBlock = 4
 
-// Evaluate returns how well each head segments images at the full size of their annotation: logits are resized to it bilinearly
-// (align_corners=false). features yields the features of the images in order, as [FrozenFeatures.Whole] does. It is an error if no pixel of the images is
-// annotated.
+// Evaluate returns how well each head segments images at the full size of their annotation: logits are resized to it bilinearly (align_corners=false). features
+// yields the features of the images in order, as [FrozenFeatures.Whole] does. It is an error if no pixel of the images is annotated.
 func (t *SegmentationTrainer) Evaluate(which []int, features iter.Seq2[Patches, error]) (results []metrics.Segmentation, err error) {
 	defer try.Handle(&err)
 	confusions := lo.Times(len(t.config.LearningRates), func(int) *metrics.Confusion { return metrics.NewConfusion(t.config.Head.Classes) })
@@ -326,8 +325,7 @@ func annotated(confusion *metrics.Confusion) (metrics.Segmentation, error) {
 	return result, nil
 }
 
-// Predict calls show with what each head predicts for each image, in parallel: the image's place in which, the image, the head and the class of each
-// pixel.
+// Predict calls show with what each head predicts for each image, in parallel: the image's place in which, the image, the head and the class of each pixel.
 func (t *SegmentationTrainer) Predict(
 	which []int, features iter.Seq2[Patches, error], show func(place int, a *datasets.SegmentedImage, head int, classes []uint8) error,
 ) (err error) {

@@ -321,8 +321,7 @@ type DetectionResult struct {
 }
 
 // Evaluate finds the objects in the images of a set and compares them with the annotations, as pycocotools does. The area of a detected mask is its own, not
-// the area of its box. It is an error if an image cannot be read. Classes of the detector
-// are the categories of the set.
+// the area of its box. It is an error if an image cannot be read. Classes of the detector are the categories of the set.
 func (p DetectionInference) Evaluate(ctx context.Context, images *datasets.ObjectImages, detect Detect) (result DetectionResult, err error) {
 	defer try.Handle(&err)
 	i := 0

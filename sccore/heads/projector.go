@@ -117,9 +117,8 @@ func DefaultDiscriminationHead() DiscriminationHead {
 	return DiscriminationHead{HiddenDim: 2048, OutDim: 256, PredictorDim: 4096}
 }
 
-// Project maps tokens, [.., D], to features of Euclidean norm 1, [.., OutDim]: the teacher's targets. Variables live under scope with the names of the
-// official heads, with "/" for ".": projector/0, projector/2 and projector/4 with weight, [in, out]. They start normally distributed with standard
-// deviation 0.02.
+// Project maps tokens, [.., D], to features of Euclidean norm 1, [.., OutDim]: the teacher's targets. Variables live under scope with the names of the official
+// heads, with "/" for ".": projector/0, projector/2 and projector/4 with weight, [in, out]. They start normally distributed with standard deviation 0.02.
 func (h DiscriminationHead) Project(scope *model.Scope, tokens *Node) *Node {
 	return perceptron(scope.At("projector"), tokens, narrow, false, h.HiddenDim, h.HiddenDim, h.OutDim)
 }

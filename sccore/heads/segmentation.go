@@ -20,10 +20,9 @@ const (
 	FCN    = "fcn"    // Three blocks that each double the resolution.
 )
 
-// Segmentation maps patch features to classes (paper, appendix "Transfer Learning on Semantic Segmentation", "Network architecture").
-// [Linear] is a 1×1 convolution. [FCN] has three blocks of two 1×1 convolutions, a 3×3 convolution and a bilinear upsampling by 2, with ReLU
-// after each convolution, and ends with a 1×1 convolution to the classes. The paper gives neither the number of channels nor the layers after
-// the blocks.
+// Segmentation maps patch features to classes (paper, appendix "Transfer Learning on Semantic Segmentation", "Network architecture"). [Linear] is a 1×1
+// convolution. [FCN] has three blocks of two 1×1 convolutions, a 3×3 convolution and a bilinear upsampling by 2, with ReLU after each convolution, and ends
+// with a 1×1 convolution to the classes. The paper gives neither the number of channels nor the layers after the blocks.
 type Segmentation struct {
 	Kind    string `oneof:"linear|fcn"`
 	Classes int    `range:"[2,255]"`
@@ -157,10 +156,9 @@ func DefaultPyramid(depth int) Pyramid {
 //
 // Halved levels are one transposed convolution, the tokens, and the maxima of 2×2 and of 4×4 tokens.
 //
-// Blocks holds the outputs of the transformer's blocks, not normalised and with the [CLS] token and registers first, [batch, tokens, dim], as
-// [encoder.Tokens] has them. Variables live in backbone/fpn1 and backbone/fpn2 under scope and have the dtype of the tokens, but float32 for half
-// precision. If train is true, batch normalisation uses the statistics of the whole batch, else the running ones. Levels panics on blocks of another
-// shape and if one is missing.
+// Blocks holds the outputs of the transformer's blocks, not normalised and with the [CLS] token and registers first, [batch, tokens, dim], as [encoder.Tokens]
+// has them. Variables live in backbone/fpn1 and backbone/fpn2 under scope and have the dtype of the tokens, but float32 for half precision. If train is true,
+// batch normalisation uses the statistics of the whole batch, else the running ones. Levels panics on blocks of another shape and if one is missing.
 func (p Pyramid) Levels(scope *model.Scope, blocks []*Node, rows, columns int, train bool) []*Node {
 	var levels []*Node
 	for _, block := range p.Blocks {
@@ -187,9 +185,8 @@ func (p Pyramid) Levels(scope *model.Scope, blocks []*Node, rows, columns int, t
 	return levels
 }
 
-// Decoder is a segmentation head of mmsegmentation on the levels of a [Pyramid]. Its methods map the levels, [rows, columns, batch, features] with the
-// finest first, to logits, [rows, columns, batch, Classes]. Resizing is bilinear, with align_corners=False, but for
-// the neck, which takes the nearest.
+// Decoder is a segmentation head of mmsegmentation on the levels of a [Pyramid]. Its methods map the levels, [rows, columns, batch, features] with the finest
+// first, to logits, [rows, columns, batch, Classes]. Resizing is bilinear, with align_corners=False, but for the neck, which takes the nearest.
 //
 // Variables live under scope, with the names of mmsegmentation and "/" for ".", and have the dtype of the levels.
 type Decoder struct {
@@ -256,8 +253,7 @@ func (d Decoder) UPerNet(scope *model.Scope, levels []*Node) *Node {
 	return d.logits(scope, d.module(scope.At("fpn_bottleneck"), Concatenate(maps, -1), 3, d.Channels))
 }
 
-// pooled joins the coarsest level with its means over bins of four sizes: the pyramid pooling module of Zhao et al., "Pyramid Scene Parsing Network"
-// (2017).
+// pooled joins the coarsest level with its means over bins of four sizes: the pyramid pooling module of Zhao et al., "Pyramid Scene Parsing Network" (2017).
 func (d Decoder) pooled(scope *model.Scope, x *Node) *Node {
 	joined := []*Node{x}
 	for i, scale := range PoolScales {

@@ -35,8 +35,7 @@ type Neighbours struct {
 // DefaultK is the default number of neighbours from which positives are drawn.
 const DefaultK = 20
 
-// Find compares the [CLS] features of N images, [N, dim] row by row, by cosine. k is below N. The same features give the same bytes on the same
-// backend.
+// Find compares the [CLS] features of N images, [N, dim] row by row, by cosine. k is below N. The same features give the same bytes on the same backend.
 //
 // All pairs are compared in the blocks of a [Bank]. The host holds the features and the result, 2.0 GB and 0.1 GB for ImageNet's 1.28 million images and
 // ViT-S. Time is O(N²): 1.6·10¹² pairs there, hours on a few cores; BenchmarkFind reports pairs per second.

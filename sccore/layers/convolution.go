@@ -133,9 +133,8 @@ func shifted(x *Node, axis, by int) *Node {
 	return Pad(SliceAxis(x, axis, kept), ScalarZero(x.Graph(), x.DType()), pads...)
 }
 
-// Product is GoMLX's MatMul of matrices, except that the gradient of a product in half precision is one too. GoMLX names float32 as the dtype in which
-// terms of such products are added, and then computes the gradient in it, at twice to four times the time and memory on a GPU. Devices add in float32
-// anyway.
+// Product is GoMLX's MatMul of matrices, except that the gradient of a product in half precision is one too. GoMLX names float32 as the dtype in which terms of
+// such products are added, and then computes the gradient in it, at twice to four times the time and memory on a GPU. Devices add in float32 anyway.
 func Product(x, y *Node) *Node { return product(x, y).Product() }
 
 // Contract is GoMLX's Einsum with the gradient of [Product], for equations whose every letter is in two of the three terms.

@@ -20,9 +20,8 @@ const (
 type Norm struct {
 	// Train normalises by the mean and variance of the batch and updates the running statistics.
 	Train bool
-	// Groups, if above 1, splits the batch into that many equal runs of consecutive elements and normalises each run by its own statistics
-	// in training, as if each were on its own device ("split" or "shuffled" batch normalisation; He et al., MoCo, 2020). 0 and 1 mean the
-	// whole batch.
+	// Groups, if above 1, splits the batch into that many equal runs of consecutive elements and normalises each run by its own statistics in training, as if each
+	// were on its own device ("split" or "shuffled" batch normalisation; He et al., MoCo, 2020). 0 and 1 mean the whole batch.
 	Groups int
 }
 

@@ -9,9 +9,8 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
-// ResizeBilinear resizes maps, [N, rows, columns, D], to [N, height, width, D], as torch.nn.functional.interpolate does with
-// align_corners=False and without antialiasing. It uses products with constant matrices, because windowed gathers are wrong on the Go
-// engine.
+// ResizeBilinear resizes maps, [N, rows, columns, D], to [N, height, width, D], as torch.nn.functional.interpolate does with align_corners=False and without
+// antialiasing. It uses products with constant matrices, because windowed gathers are wrong on the Go engine.
 func ResizeBilinear(maps *Node, height, width int) *Node {
 	return resample(maps, height, width, BilinearWeights)
 }

@@ -49,8 +49,7 @@ type Trainer struct {
 	lossSum float64      // The sum over the steps of the last step's epoch.
 }
 
-// NewTrainer returns a trainer on images and compiles its step. It keeps all images on the device, as bytes. The error names the setting that is out
-// of range.
+// NewTrainer returns a trainer on images and compiles its step. It keeps all images on the device, as bytes. The error names the setting that is out of range.
 func NewTrainer(b compute.Backend, images *datasets.Images, config Config) (_ *Trainer, err error) {
 	defer try.Handle(&err)
 	try.E(settings.Check(config))
@@ -239,8 +238,7 @@ func shuffledOrder(seed uint64, purpose string, at, n int) []int32 {
 	return order
 }
 
-// FeatureExtractor is a frozen backbone that maps augmented views to features. One compiled graph serves any number of trained weights of the same
-// encoder.
+// FeatureExtractor is a frozen backbone that maps augmented views to features. One compiled graph serves any number of trained weights of the same encoder.
 type FeatureExtractor struct {
 	size     int // Height and width of images.
 	views    int

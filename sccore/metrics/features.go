@@ -91,8 +91,7 @@ type ClassSpread struct {
 	Between float64 `json:"between"` // Mean squared distance between a feature's class mean and the overall mean, in [0, 1].
 }
 
-// Share is Between's share of the whole, in [0, 1]: near 0 if classes look alike, 1 if the features of a class are equal, and 0 for features that do
-// not vary.
+// Share is Between's share of the whole, in [0, 1]: near 0 if classes look alike, 1 if the features of a class are equal, and 0 for features that do not vary.
 func (s ClassSpread) Share() float64 {
 	return lo.Ternary(s.Between <= 0, 0, s.Between/(s.Within+s.Between))
 }

@@ -135,9 +135,8 @@ func (m Mask) Box() (box [4]float64) {
 	return [4]float64{float64(left), float64(top), float64(right - left + 1), float64(bottom - top + 1)}
 }
 
-// The compressed text has a number for each run: the count itself for the first three, and the difference from the count two before it for the rest. A
-// number is written 5 bits a character, lowest first, in two's complement. Bit 5 of a character says that more follow, and 48 is added to make it
-// printable.
+// The compressed text has a number for each run: the count itself for the first three, and the difference from the count two before it for the rest. A number
+// is written 5 bits a character, lowest first, in two's complement. Bit 5 of a character says that more follow, and 48 is added to make it printable.
 const (
 	offset     = 48
 	more       = 0x20

@@ -19,8 +19,7 @@ import (
 	"github.com/semcon/semcon/figures"
 )
 
-// Record is one measured number with everything needed to interpret it: a line of out/EXPERIMENT/runs.jsonl. Tables and figures are made from
-// records alone.
+// Record is one measured number with everything needed to interpret it: a line of out/EXPERIMENT/runs.jsonl. Tables and figures are made from records alone.
 type Record struct {
 	Experiment string           `json:"experiment"`
 	Cell       string           `json:"cell"`    // As --only addresses it, e.g. "cifar10/simclr/crop+flip/seed0".

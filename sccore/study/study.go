@@ -103,15 +103,13 @@ type Spec[C comparable, D Data] struct {
 	DataBySet bool
 	// Caches says that Open reads training images through Options.Cache. Others refuse it.
 	Caches bool
-	// Numbers lists the numbers that the cell records; only their rows, columns and data matter. A cell without numbers runs whenever another cell
-	// needs it.
+	// Numbers lists the numbers that the cell records; only their rows, columns and data matter. A cell without numbers runs whenever another cell needs it.
 	Numbers func(data D, c Cell[C]) []Number
 	// Steps is the number of the cell's steps on the progress bar.
 	Steps func(data D, c Cell[C]) int
 	// FLOPs is what the trainings of a cell compute in products, by its configuration, without measurements. Optional.
 	FLOPs func(c Cell[C]) float64
-	// NewWorker makes the worker for a cell and for all other cells with the same value of Shares. Shares is optional: without it all cells share
-	// workers.
+	// NewWorker makes the worker for a cell and for all other cells with the same value of Shares. Shares is optional: without it all cells share workers.
 	NewWorker func(r *Run[C, D]) (Worker[C, D], error)
 	Shares    func(c Cell[C]) string
 	// Serial says that one cell uses the whole machine, so that cells run one after the other whatever Options.Parallel says.

@@ -45,8 +45,7 @@ type Loop[M any] struct {
 	Dir     string // The folder of the checkpoints; it is created.
 	Final   string // The file in Dir that the run writes at its end; empty for none. A run that has it is done.
 
-	// Start begins a run that has no checkpoint. It is nil if the caller has begun the run, which a trainer needs whose checkpoints do not identify
-	// their run.
+	// Start begins a run that has no checkpoint. It is nil if the caller has begun the run, which a trainer needs whose checkpoints do not identify their run.
 	Start func() error
 	// Resumed is called with the number of steps that a checkpoint has done.
 	Resumed func(done int)

@@ -161,8 +161,7 @@ func (rgb planes) join() *Node { return Concatenate(rgb[:], 1) }
 func (rgb planes) hueShifted(turns *Node) planes {
 	red, green, blue := rgb[0], rgb[1], rgb[2]
 	g, dtype := red.Graph(), red.DType()
-	// RGB becomes hue, in sixths of a turn with red at 0, green at 2 and blue at 4; value, the highest of the three; and chroma, which
-	// is value times saturation.
+	// RGB becomes hue, in sixths of a turn with red at 0, green at 2 and blue at 4; value, the highest of the three; and chroma, which is value times saturation.
 	value := Max(Max(red, green), blue)
 	chroma := Sub(value, Min(Min(red, green), blue))
 	isRed, isGreen, isGray := Equal(value, red), Equal(value, green), Equal(chroma, ZerosLike(chroma))

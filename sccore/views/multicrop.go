@@ -22,8 +22,7 @@ type MultiCrop struct {
 	LocalCropSize  int    `json:"LocalSize" range:"0|[3,2048]"` // Height and width of a local view in pixels.
 	Global, Local  Recipe // Transformations of the views. Crop is IndependentCrop.
 
-	// MinOverlap is the least overlap of each view with each global view, as a share of the smaller view's area. RoI-Align
-	// needs some overlap.
+	// MinOverlap is the least overlap of each view with each global view, as a share of the smaller view's area. RoI-Align needs some overlap.
 	MinOverlap float64 `range:"[0,1]"`
 	// Independent draws each view without regard to the others, as DINO, iBOT and Mugs do. MinOverlap is then 0.
 	Independent bool `json:",omitzero"`
@@ -57,8 +56,7 @@ func (m MultiCrop) Rules() error {
 // [Locals*len(images), NumParams], which is nil without local views. Both begin with the first views of all images. Image i has the index
 // images[i] in the dataset and the size sizes[i]; padding beyond this size is never cropped.
 //
-// The parameters of a view depend only on the seed, the epoch, the image's index and size, and the number of the view, not on the other
-// images of the batch.
+// The parameters of a view depend only on the seed, the epoch, the image's index and size, and the number of the view, not on the other images of the batch.
 func (m MultiCrop) Draw(seed uint64, epoch int, images []int32, sizes []datasets.Size) (global, local *tensors.Tensor) {
 	views := m.Globals + m.Locals
 	drawn := lo.Map(images, func(image int32, i int) []transform { return m.draw(seed, epoch, image, sizes[i]) })
@@ -90,8 +88,7 @@ func (m MultiCrop) draw(seed uint64, epoch int, image int32, size datasets.Size)
 	return drawn
 }
 
-// overlapping draws crops until one overlaps enough with all the given views. After 100 tries it takes the crop of the first view, which
-// always does.
+// overlapping draws crops until one overlaps enough with all the given views. After 100 tries it takes the crop of the first view, which always does.
 func (m MultiCrop) overlapping(r Recipe, random *rand.Rand, size datasets.Size, globals []transform) transform {
 tries:
 	for range 100 {

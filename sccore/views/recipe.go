@@ -5,8 +5,7 @@
 // deterministic function of the images and this tensor. A transformation that a recipe leaves out gets neutral parameters, so one compiled
 // graph serves every recipe. A row also holds the position of its view in the image; see [Boxes].
 //
-// Each transformation computes the same as torchvision's function of that name on float images. Add a transformation by giving it
-// parameters below.
+// Each transformation computes the same as torchvision's function of that name on float images. Add a transformation by giving it parameters below.
 package views
 
 import (

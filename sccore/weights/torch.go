@@ -258,8 +258,7 @@ func content(f *zip.File) (_ []byte, err error) {
 	return read.Bytes(), nil
 }
 
-// openLegacy reads the older format: pickles of a magic number, a version, the machine, the objects and the keys of the arrays, and then the
-// arrays.
+// openLegacy reads the older format: pickles of a magic number, a version, the machine, the objects and the keys of the arrays, and then the arrays.
 func openLegacy(r io.ReaderAt, size int64) (_ any, err error) {
 	defer try.Handle(&err)
 	section := io.NewSectionReader(r, 0, size)

@@ -160,8 +160,7 @@ func newLeafPairs(o pairOrder, margin float64) leafPairs {
 	return l
 }
 
-// forward returns Σ_{q_j < q_i} ℓ(p_i − p_j), the slope as in [Sums], and #{q_j < q_i, p_j ≥ p_i}, over the pairs of i's leaf: [leaves·leaf] of
-// float64.
+// forward returns Σ_{q_j < q_i} ℓ(p_i − p_j), the slope as in [Sums], and #{q_j < q_i, p_j ≥ p_i}, over the pairs of i's leaf: [leaves·leaf] of float64.
 func (l leafPairs) forward() (huber, slope, above *Node) {
 	sums := l.steps(2, func(j int) []*Node {
 		apart := func(isLower *Node) *Node { return Where(isLower, Sub(l.pair(l.p.j, j), l.p.i), l.never) }

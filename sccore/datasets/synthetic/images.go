@@ -303,9 +303,8 @@ func (p *pattern) at(x, y float64) rgb {
 	return lo.Ternary(p.isLight(u, v, p.frequency*x, p.frequency*y), p.light, p.dark)
 }
 
-// isLight reports whether a point is light. (u, v) is its position within a period, each from 0 to 1. Blotches have no period and use (x, y),
-// the position in periods. Half of the plane is light, and all of it if the texture is plain: the other textures cannot be told apart by
-// their amounts of light and dark.
+// isLight reports whether a point is light. (u, v) is its position within a period, each from 0 to 1. Blotches have no period and use (x, y), the position in
+// periods. Half of the plane is light, and all of it if the texture is plain: the other textures cannot be told apart by their amounts of light and dark.
 func (p *pattern) isLight(u, v, x, y float64) bool {
 	switch p.texture {
 	case stripes:

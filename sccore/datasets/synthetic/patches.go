@@ -90,10 +90,9 @@ func randomUnit(rng *rand.Rand, dim int) []float64 {
 	return direction
 }
 
-// CorrespondenceScores simulates the scores of all pairs of patches of two images, [patches²] each: a student's p, a teacher's q, and
-// whether the two patches have the same class. There are eight classes, each a direction in 32 dimensions. A branch's features are the
-// direction plus noise with that branch's standard deviation. A score is (cosine similarity + 1)/2, as in trained networks. The same
-// arguments always give the same scores.
+// CorrespondenceScores simulates the scores of all pairs of patches of two images, [patches²] each: a student's p, a teacher's q, and whether the two patches
+// have the same class. There are eight classes, each a direction in 32 dimensions. A branch's features are the direction plus noise with that branch's standard
+// deviation. A score is (cosine similarity + 1)/2, as in trained networks. The same arguments always give the same scores.
 func CorrespondenceScores(patches int, student, teacher float64, seed uint64) (p, q []float64, same []bool) {
 	const classes, dim = 8, 32
 	rng := rand.New(rand.NewPCG(seed, 8))

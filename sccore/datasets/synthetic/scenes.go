@@ -88,8 +88,7 @@ func (s *scene) clear(x, y, distance float64) bool {
 	return lo.EveryBy(s.objects, func(o object) bool { return math.Hypot(o.x-x, o.y-y) >= distance })
 }
 
-// MaxSize is the largest height and width of drawn scenes and objects in pixels. Encoders of small images have patches of 8 pixels, which then are a
-// thousand.
+// MaxSize is the largest height and width of drawn scenes and objects in pixels. Encoders of small images have patches of 8 pixels, which then are a thousand.
 const MaxSize = 256
 
 // Check returns an error that names the number of images or their size, in the words of an experiment's settings, if [Scenes] or [Objects] cannot draw

@@ -93,9 +93,8 @@ func pooled(r study.Results, column, row, other string) []float64 {
 	return r.Quantity(figures.Quantity{Column: strings.Join(columns, " & "), Row: row, MinusRow: other})
 }
 
-// Curves plots what the evaluators measured along the training of the arms of a baseline, such as "dino", as gains over the initial model, means over seeds:
-// of k-NN classification and of linear segmentation, or of the effective rank of patch features for images without labels. A baseline without curves is an
-// error.
+// Curves plots what the evaluators measured along the training of the arms of a baseline, such as "dino", as gains over the initial model, means over seeds: of
+// k-NN classification and of linear segmentation, or of the effective rank of patch features for images without labels. A baseline without curves is an error.
 func Curves(r study.Results, out, baseline string) (all figures.CurvesRow, err error) {
 	defer try.Handle(&err)
 	for _, value := range []struct{ name, title string }{

@@ -33,8 +33,7 @@ func (p panels) drawn(optional int) figures.CurvesRow {
 	return append(figures.CurvesRow(p[:optional:optional]), slices.DeleteFunc(slices.Clone(figures.CurvesRow(p[optional:])), empty)...)
 }
 
-// Curves plots a running stage against the step: the loss, the effective rank of patch features and, with labels, their variance within and between
-// classes.
+// Curves plots a running stage against the step: the loss, the effective rank of patch features and, with labels, their variance within and between classes.
 func Curves(run string, points []study.Point) figures.CurvesRow {
 	row := panels{
 		{Title: run, X: "step", Y: "loss"}, {X: "step", Y: "effective rank of patch features"}, {X: "step", Y: "variance of patch features"}, {X: "step", Y: "%"},

@@ -263,8 +263,7 @@ func (s Sources[D]) Datasets(o study.Options) (names, missing []string, err erro
 	return names, missing, err
 }
 
-// Present lists the datasets that a data folder has. Each line of missing says what is skipped, and why. If there is no dataset at all, that is an
-// error.
+// Present lists the datasets that a data folder has. Each line of missing says what is skipped, and why. If there is no dataset at all, that is an error.
 func (s Sources[D]) Present(dir string) (names, missing []string, err error) {
 	info := study.InfoOf(s.Experiment)
 	for _, name := range info.Reads {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/hbollon/go-edlib"
+	"github.com/samber/lo"
 )
 
 // DidYouMean asks for the name that a mistyped one most likely means: ": did you mean NAME?". It returns "" if none is near: at most a third of the letters are to
@@ -21,8 +22,5 @@ func DidYouMean(typed string, names []string) string {
 			near = name
 		}
 	}
-	if near == "" {
-		return ""
-	}
-	return ": did you mean " + near + "?"
+	return lo.Ternary(near == "", "", ": did you mean "+near+"?")
 }

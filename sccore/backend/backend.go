@@ -46,10 +46,7 @@ func Open() (compute.Backend, error) {
 
 // OpenConfig opens the backend of a configuration in the syntax of $GOMLX_BACKEND. The error names the configuration.
 func OpenConfig(config string) (compute.Backend, error) {
-	opened := config
-	if config == Go {
-		opened = Go + ":ops_sequential,creation_order"
-	}
+	opened := lo.Ternary(config == Go, Go+":ops_sequential,creation_order", config)
 	return openAs(config, func() (compute.Backend, error) { return compute.NewWithConfig(opened) })
 }
 
@@ -92,10 +89,7 @@ var forbidDownloads = sync.OnceValue(func() error { return os.Setenv("GOMLX_NO_A
 // Name returns the configuration without the plugin's folder, for records: "go", "xla:xla_cpu_pjrt.so", "xla:cuda,tf32=false".
 func Name() string {
 	name, plugin, ok := strings.Cut(Config(), ":")
-	if !ok {
-		return name
-	}
-	return name + ":" + filepath.Base(plugin)
+	return lo.Ternary(!ok, name, name+":"+filepath.Base(plugin))
 }
 
 // Config returns the configuration that [Open] uses.

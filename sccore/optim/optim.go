@@ -193,8 +193,5 @@ func Milestones(step int, peak, factor float64, milestones ...int) float64 {
 
 // WarmUp scales the rate of a step before step warmup: linearly from the share ratio at step 0 to 1 at step warmup, as mmcv's linear warm-up does.
 func WarmUp(step, warmup int, ratio, rate float64) float64 {
-	if step >= warmup {
-		return rate
-	}
-	return rate * (1 - (1-float64(step)/float64(warmup))*(1-ratio))
+	return lo.Ternary(step >= warmup, rate, rate*(1-(1-float64(step)/float64(warmup))*(1-ratio)))
 }

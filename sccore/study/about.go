@@ -167,12 +167,7 @@ func Columns(heads ...string) []Column {
 }
 
 // from lists the columns of the records behind a column.
-func (c Column) from() []string {
-	if c.From == nil {
-		return []string{c.Head}
-	}
-	return c.From
-}
+func (c Column) from() []string { return lo.Ternary(c.From == nil, []string{c.Head}, c.From) }
 
 // Of makes the table.
 func (t Table) Of(r Results) figures.Table {

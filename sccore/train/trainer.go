@@ -111,10 +111,7 @@ func (t *Trainer[M]) report(program int, reports []Report[M], other *Node) (outp
 		outputs = append(outputs, report.Node)
 		t.reports[program][i].Node = nil // So that the graph can be freed.
 	}
-	if len(outputs) == 0 {
-		return []*Node{other}
-	}
-	return outputs
+	return lo.Ternary(len(outputs) == 0, []*Node{other}, outputs)
 }
 
 // Close frees the device's memory and stops making batches.

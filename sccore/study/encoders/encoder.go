@@ -97,10 +97,7 @@ func (e Encoder) addGate(details *map[string]float64) error {
 
 // Describe names an encoder as the notes of a table do, and says where it computes in half precision.
 func Describe(vit encoder.ViT) string {
-	if vit.ComputeDType.IsHalfPrecision() {
-		return vit.Name + " in " + strings.ToLower(vit.ComputeDType.String())
-	}
-	return vit.Name
+	return lo.Ternary(vit.ComputeDType.IsHalfPrecision(), vit.Name+" in "+strings.ToLower(vit.ComputeDType.String()), vit.Name)
 }
 
 // seeded is an encoder and a seed. The seed selects the file of weights, or draws them if there is no file.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/losses/internal/pairsum"
 	"github.com/semcon/semcon/sccore/settings"
 )
@@ -30,12 +31,7 @@ func AP(p, q []float64, threshold float64) (float64, error) {
 // apOf is [AP] of pairs sorted by descending p. It also returns the number of positives.
 func apOf(byP []pairsum.Ranked, q []float64, threshold float64) (loss float64, positives int) {
 	pairsum.TieGroups(byP, func(begin, end int) {
-		tied := 0
-		for _, pair := range byP[begin:end] {
-			if q[pair.Index] >= threshold {
-				tied++
-			}
-		}
+		tied := lo.CountBy(byP[begin:end], func(pair pairsum.Ranked) bool { return q[pair.Index] >= threshold })
 		positives += tied
 		if tied > 0 {
 			loss += float64(tied) * float64(end-positives) / float64(end)

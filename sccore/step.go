@@ -58,14 +58,10 @@ func newStep(c Config, hasObjects, hasScenes, labelled bool) step {
 }
 
 // images is the number of images that the step makes views of: without a loss of patches, scenes are left out.
-func (s step) images() int {
-	return lo.Ternary(s.hasPatchLoss(), s.objects+s.scenes, s.objects)
-}
+func (s step) images() int { return lo.Ternary(s.hasPatchLoss(), s.objects+s.scenes, s.objects) }
 
 // positives is the number of images that are added to the batch as positives.
-func (s step) positives() int {
-	return lo.Ternary(s.Lambdas.ImageConcentration > 0, s.objects, 0)
-}
+func (s step) positives() int { return lo.Ternary(s.Lambdas.ImageConcentration > 0, s.objects, 0) }
 
 // scheduled are the scalars of [inScheduled].
 type scheduled struct {

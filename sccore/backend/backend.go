@@ -40,9 +40,7 @@ const Go = "go"
 const SetupDir = ".semcon"
 
 // Open opens the backend that [Config] names. The caller keeps it for the life of the process.
-func Open() (compute.Backend, error) {
-	return OpenConfig(Config())
-}
+func Open() (compute.Backend, error) { return OpenConfig(Config()) }
 
 // OpenConfig opens the backend of a configuration in the syntax of $GOMLX_BACKEND. The error names the configuration.
 func OpenConfig(config string) (compute.Backend, error) {

@@ -132,10 +132,7 @@ func (p Preprocessing) padded(picture *image.RGBA, from Size, patch int) ([]uint
 	if int64(to.Height)*int64(to.Width) > maxDecodedPixels {
 		return nil, Size{}, fmt.Errorf("becomes %d×%d pixels, want at most %d in all", to.Width, to.Height, maxDecodedPixels)
 	}
-	out := make([]uint8, to.Height*to.Width*3)
-	for i := range out {
-		out[i] = uint8(math.RoundToEven(255 * p.Mean[i%3]))
-	}
+	out := lo.Times(to.Height*to.Width*3, func(i int) uint8 { return uint8(math.RoundToEven(255 * p.Mean[i%3])) })
 	p.Interpolation.resample(out, to.Width, picture, from, image.Rect(0, 0, from.Width, from.Height))
 	return out, to, nil
 }

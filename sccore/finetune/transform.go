@@ -267,9 +267,7 @@ type Scale struct {
 const maxScale = 1 << 14
 
 // Rules returns an error if the sides are the wrong way round; see [settings.Check].
-func (s Scale) Rules() error {
-	return settings.Between("short", s.Short, 1, s.Long)
-}
+func (s Scale) Rules() error { return settings.Between("short", s.Short, 1, s.Long) }
 
 // roundUp returns the least multiple of by that is at least a side.
 func roundUp(side, by int) int { return (side + by - 1) / by * by }

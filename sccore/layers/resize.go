@@ -85,9 +85,7 @@ func MaxPool2(x *Node) *Node {
 
 // AveragePool maps maps, [N, rows, columns, D], to the means of size×size bins, [N, size, size, D], as torch.nn.AdaptiveAvgPool2d(size) does. Bins
 // overlap where size does not divide rows or columns.
-func AveragePool(maps *Node, size int) *Node {
-	return resample(maps, size, size, averageWeights)
-}
+func AveragePool(maps *Node, size int) *Node { return resample(maps, size, size, averageWeights) }
 
 // averageWeights returns the weights, [to, from], of the means of the bins of one axis.
 func averageWeights(from, to int) []float64 {

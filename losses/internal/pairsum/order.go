@@ -143,9 +143,7 @@ func begins(x *Node, size int) *Node {
 }
 
 // arrange moves each entry of x to its place.
-func arrange(place, x *Node) *Node {
-	return scatterTo(place, x, true)
-}
+func arrange(place, x *Node) *Node { return scatterTo(place, x, true) }
 
 // scoreCode encodes scores in [0, 1] as integers from 0 to 2³⁰ in the same order. decode turns codes back: to float64 from float64, to float32 from
 // shorter ones.

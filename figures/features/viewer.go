@@ -256,11 +256,8 @@ func (s encoded) alike(query []float64, scene int) (cosines []float64) {
 }
 
 // wide splits values into vectors.
-func wide(values []float32, dim int) (vectors [][]float64) {
-	for part := range slices.Chunk(values, dim) {
-		vectors = append(vectors, lo.Map(part, func(x float32, _ int) float64 { return float64(x) }))
-	}
-	return vectors
+func wide(values []float32, dim int) [][]float64 {
+	return lo.Chunk(lo.Map(values, func(x float32, _ int) float64 { return float64(x) }), dim)
 }
 
 // Components draws the patch features of encoders: their first three principal components over all scenes as red, green and blue.

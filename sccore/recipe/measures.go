@@ -42,12 +42,8 @@ func improved(curve []sccore.StepMetrics) bool {
 	if len(curve) == 0 || curve[len(curve)-1].Classes == nil {
 		return false
 	}
-	var shares []float64
-	for _, m := range curve {
-		if m.Classes != nil {
-			shares = append(shares, m.Classes.Share())
-		}
-	}
+	measured := lo.Filter(curve, func(m sccore.StepMetrics, _ int) bool { return m.Classes != nil })
+	shares := lo.Map(measured, func(m sccore.StepMetrics, _ int) float64 { return m.Classes.Share() })
 	best, last := 0.0, 0.0
 	for i := bestOver; i <= len(shares); i++ {
 		best, last = max(best, last), stat.Mean(shares[i-bestOver:i], nil)

@@ -71,11 +71,7 @@ type Input struct {
 
 // ByName returns the nodes of inputs by name. Further nodes, such as the schedule, have none.
 func ByName(inputs []Input, nodes []*Node) map[string]*Node {
-	named := map[string]*Node{}
-	for i, input := range inputs {
-		named[input.Name] = nodes[i]
-	}
-	return named
+	return lo.SliceToMapI(inputs, func(input Input, i int) (string, *Node) { return input.Name, nodes[i] })
 }
 
 // InOrder returns the values of inputs in their order. Values that are no input are left out.

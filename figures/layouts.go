@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"image"
@@ -31,9 +32,7 @@ type ColourName struct {
 // sheet implements [Figure]. The sheet is as large as its images need.
 func (g ImageGrid) sheet() (sheet, error) {
 	columns, cell := 0, image.Point{}
-	if g.Scale == 0 {
-		g.Scale = 3
-	}
+	g.Scale = cmp.Or(g.Scale, 3)
 	for _, row := range g.Images {
 		columns = max(columns, len(row))
 		for _, picture := range row {

@@ -130,9 +130,7 @@ func evaluationVerb(named evaluation.Named, texts flagTexts) *cobra.Command {
 func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitFile) {
 	try.E(v.Complete())
 	patch := v.ViT.PatchSize
-	if c.Size == 0 {
-		c.Size = max(v.size/patch, 1) * patch
-	}
+	c.Size = cmp.Or(c.Size, max(v.size/patch, 1)*patch)
 	refuse(c.Size%patch != 0, "--size: images of %[1]d×%[1]d pixels cannot be split into the transformer's patches of %[2]d", c.Size, patch)
 	for _, key := range c.Sizes {
 		c.Set = append([]string{fmt.Sprintf("%s=%d", key, c.Size)}, c.Set...)

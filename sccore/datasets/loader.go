@@ -166,9 +166,7 @@ func (l Loader) readFrom(ctx context.Context, b *Batch, from int) error {
 // EachImage calls read for the images 0 to n-1, so many at once, 0 for one per processor. It begins no further image after an error or a panic, which is an
 // error too. The error is the first one in the order of the images, whichever worker came to it first.
 func EachImage(ctx context.Context, n, workers int, read func(i int) error) error {
-	if workers == 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
+	workers = cmp.Or(workers, runtime.GOMAXPROCS(0))
 	faults := make([]error, n)
 	var failed atomic.Bool
 	var group errgroup.Group

@@ -29,12 +29,7 @@ func Pyramid(scope *model.Scope, features *Node, channels int) []*Node {
 	finest := layers.TransposedConvolution(p2.At("up1"), x, dim/2)
 	finest = layers.GELU(layerNorm(p2.At("norm"), finest))
 	finest = layers.TransposedConvolution(p2.At("up2"), finest, dim/4)
-	levels := []*Node{
-		finest,
-		layers.TransposedConvolution(scope.At("p3").At("up1"), x, dim/2),
-		x,
-		layers.MaxPool2(x),
-	}
+	levels := []*Node{finest, layers.TransposedConvolution(scope.At("p3").At("up1"), x, dim/2), x, layers.MaxPool2(x)}
 	for i, level := range levels {
 		at := scope.At("p%d", i+2)
 		for j, size := range []int{1, 3} {

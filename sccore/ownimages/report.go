@@ -285,9 +285,7 @@ func NewViewer(b compute.Backend, weightsFile string, images []string, size int)
 	defer try.Handle(&err)
 	v := try.E1(sccore.EncoderOf(weightsFile))
 	try.E(standardImages(weightsFile))
-	if size == 0 {
-		size = v.NearestSize(224)
-	}
+	size = cmp.Or(size, v.NearestSize(224))
 	set := &datasets.Images{Name: "images", Height: size, Width: size}
 	for _, path := range images {
 		photo := try.E1(datasets.ReadPhoto(path))

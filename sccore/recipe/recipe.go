@@ -4,6 +4,7 @@
 package recipe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -128,9 +129,7 @@ func (n Neighbours) Find(ctx context.Context, b compute.Backend, frozen *evaluat
 		}
 		images := evaluation.ImagesOf(n.Images, frozen.Preprocessing, n.Size, n.Images.Len(), frozen.Skipped)
 		for features, err := range frozen.Extract(images, evaluation.Outputs{}) {
-			if err == nil {
-				err = ctx.Err()
-			}
+			err = cmp.Or(err, ctx.Err())
 			if err != nil {
 				return nil, 0, err
 			}

@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -260,9 +261,7 @@ func (r Results) Images(q figures.Quantity) stats.Interval {
 		drawn.runs[key] = slices.Clone(r.runs[key])
 		for _, record := range r.runs[key] {
 			of := record.byImage()
-			if images == 0 {
-				images = len(of)
-			}
+			images = cmp.Or(images, len(of))
 			if of == nil || len(of) != images || q.MinusColumn+q.Detail != "" {
 				return stats.Interval{}
 			}

@@ -2,6 +2,7 @@ package study
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -22,9 +23,7 @@ var ErrDiverged = train.ErrDiverged
 // Train completes a training, from its last checkpoint if there is one. It fills in the fields of the loop that depend on the run: the folder, unless
 // it is set, the time between checkpoints, and the functions that report progress.
 func Train[M any, C comparable, D Data](r *Run[C, D], loop *train.Loop[M]) error {
-	if loop.Dir == "" {
-		loop.Dir = r.Dir
-	}
+	loop.Dir = cmp.Or(loop.Dir, r.Dir)
 	loop.Every = r.Options().CheckpointEvery
 	resumed := loop.Resumed
 	loop.Resumed = func(done int) {

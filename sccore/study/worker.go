@@ -144,9 +144,7 @@ func (r *Run[C, D]) Record(numbers ...Number) (err error) {
 			record.Images = path
 		}
 		record.place(r.Cell.Dataset)
-		if record.Seconds == 0 {
-			record.Seconds = r.seconds()
-		}
+		record.Seconds = cmp.Or(record.Seconds, r.seconds())
 		if r.efficiency != nil {
 			record.Efficiency = new(r.efficiency())
 		}

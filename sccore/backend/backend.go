@@ -235,7 +235,9 @@ func OpenDevices(n int) (compute.Backend, error) {
 	return openDevices(Config(), n)
 }
 
-func openDevices(config string, n int) (b compute.Backend, err error) {
+func openDevices(config string, n int) (_ compute.Backend, err error) {
+	defer try.Handle(&err)
+	var b compute.Backend
 	name, plugin, _ := split(config)
 	switch {
 	case n < 1:
@@ -247,18 +249,12 @@ func openDevices(config string, n int) (b compute.Backend, err error) {
 	default:
 		b, err = OpenConfig(config)
 	}
-	if err != nil {
-		return nil, err
-	}
+	try.E(err)
 	if has := b.NumDevices(); has < n {
 		b.Finalize()
 		return nil, fmt.Errorf("devices %d: backend %q has %d", n, config, has)
 	}
-	mesh, err := distributed.NewDeviceMesh([]int{n}, []string{BatchAxis})
-	if err != nil {
-		return nil, err
-	}
-	meshes.Store(b, mesh)
+	meshes.Store(b, try.E1(distributed.NewDeviceMesh([]int{n}, []string{BatchAxis})))
 	return b, nil
 }
 

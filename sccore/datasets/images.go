@@ -244,7 +244,7 @@ func readClasses(tree fs.FS, archive string, size int, workers int) (_ *Images, 
 	im := &Images{Height: size, Width: size, Classes: classes, Skipped: found.Skipped}
 	im.Pixels = make([]uint8, len(found.files)*im.imageBytes())
 	faults := make([]error, len(found.files))
-	err = EachImage(context.Background(), len(found.files), workers, func(i int) error {
+	try.E(EachImage(context.Background(), len(found.files), workers, func(i int) error {
 		faults[i] = panics.Catch(func() error {
 			content, err := readFile(tree, found.files[i])
 			if err != nil {
@@ -255,10 +255,7 @@ func readClasses(tree fs.FS, archive string, size int, workers int) (_ *Images, 
 			return err
 		})
 		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	// Later images move up to close the gaps that skipped ones leave.
 	for i, name := range found.files {
 		if faults[i] != nil {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/go-xla/pjrt"
 )
 
@@ -26,7 +27,8 @@ var (
 
 // Install loads a PJRT plugin and puts the cache before its compiler. Backends that are opened by the plugin's path use it from then on. device names the kind
 // of the device, XLA_FLAGS must be set already. Without a folder that is the user's alone, or if the process has another plugin, Install does nothing.
-func Install(plugin, device string) error {
+func Install(plugin, device string) (err error) {
+	defer try.Handle(&err)
 	installing.Lock()
 	defer installing.Unlock()
 	if Dir() == "" || installed != "" || refused {
@@ -38,10 +40,7 @@ func Install(plugin, device string) error {
 		return nil
 	}
 	cache = folder{Dir(), maxBytes}
-	on, err := cache.machine(plugin, device, os.Getenv("XLA_FLAGS"))
-	if err != nil {
-		return err
-	}
+	on := try.E1(cache.machine(plugin, device, os.Getenv("XLA_FLAGS")))
 	path := C.CString(plugin)
 	defer C.free(unsafe.Pointer(path))
 	var api *C.semcon_api
@@ -49,9 +48,7 @@ func Install(plugin, device string) error {
 		return fmt.Errorf("cannot load PJRT plugin %s: %s", plugin, C.GoString(reason))
 	}
 	environ = fmt.Appendf(nil, "%s\nPJRT %d.%d", on, api.major, api.minor)
-	if err := pjrt.RegisterPreloadedPlugin(plugin, uintptr(unsafe.Pointer(api))); err != nil {
-		return err
-	}
+	try.E(pjrt.RegisterPreloadedPlugin(plugin, uintptr(unsafe.Pointer(api))))
 	installed = plugin
 	return nil
 }

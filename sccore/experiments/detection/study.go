@@ -243,24 +243,16 @@ func draw(a *datasets.SegmentedImage, objects []figures.Object) image.Image {
 }
 
 // TrainingImages draws the first n training images of a dataset with their boxes and masks, as the profile's configuration makes them.
-func TrainingImages(data, dataset string, profile study.Profile, n int) (figures.ImageGrid, error) {
+func TrainingImages(data, dataset string, profile study.Profile, n int) (_ figures.ImageGrid, err error) {
+	defer try.Handle(&err)
 	c := grid.Defaults(profile, dataset, "")
-	d, err := open(study.Options{Data: data}, dataset, c, 0)
-	if err != nil {
-		return figures.ImageGrid{}, err
-	}
+	d := try.E1(open(study.Options{Data: data}, dataset, c, 0))
 	sheet := figures.ImageGrid{Title: "training images, " + d.Title(), Images: make([][]image.Image, 1), Scale: 1}
 	c.Batch, c.Parts = 1, 1
 	for batch, err := range c.training(encoder.ViT{PatchSize: 8}, 0).Batches(context.Background(), d.trained, 0, 0) {
-		if err != nil {
-			return sheet, err
-		}
+		try.E(err)
 		picture := &datasets.SegmentedImage{Height: batch.Canvas.Height, Width: batch.Canvas.Width, Pixels: batch.Made[0].Pixels}
-		objects, err := batch.Made[0].Drawn(batch.Canvas)
-		if err != nil {
-			return sheet, err
-		}
-		drawn := lo.Map(objects, func(o finetune.Object, _ int) figures.Object {
+		drawn := lo.Map(try.E1(batch.Made[0].Drawn(batch.Canvas)), func(o finetune.Object, _ int) figures.Object {
 			return figures.Object{Box: o.Box, Mask: o.Mask, Class: o.Class}
 		})
 		if sheet.Images[0] = append(sheet.Images[0], draw(picture, drawn)); len(sheet.Images[0]) == min(n, d.trained.Len()) {

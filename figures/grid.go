@@ -217,12 +217,8 @@ func (g Grid) part(from, to int) Grid {
 // Markdown writes a GitHub table for each section.
 func (g Grid) Markdown() string { return markdownGrid(g) }
 
-var markdownGrid = renderer("markdown", markdownText, beside)
-
-// markdownText escapes what Markdown would treat as markup in a table cell.
-func markdownText(text string) string {
-	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "`", "\\`", "<", "&lt;", "[", `\[`, "\n", " ").Replace(text)
-}
+// In a table cell Markdown would treat these as markup.
+var markdownGrid = renderer("markdown", strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "`", "\\`", "<", "&lt;", "[", `\[`, "\n", " ").Replace, beside)
 
 // Colours of text in HTML: readable on white and on black, and distinct for every kind of colour vision. The sign says the same.
 const (

@@ -59,7 +59,8 @@ func labVerb(c *cobra.Command, flags flagTexts) {
 			folder = copies
 			copyNotebooks(in.root, copies, os.Stderr)
 		}
-		lab := labCommand(c.Context(), in, folder, f.Port, !f.NoBrowser && hasDesktop())
+		hasDesktop := runtime.GOOS == "darwin" || os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != "" // Or Python starts a text browser here.
+		lab := labCommand(c.Context(), in, folder, f.Port, !f.NoBrowser && hasDesktop)
 		lab.Env = append(lab.Env, "SEMCON_PROFILE="+f.Profile, "SEMCON_DATA="+f.Data, "SEMCON_OUT="+cmp.Or(os.Getenv("SEMCON_OUT"), filepath.Join(in.root, "out")))
 		serveLab(c.Context(), in, lab, folder, f.Port)
 	}
@@ -155,11 +156,6 @@ func freePort(wanted int) int {
 	}
 	fail(true, "no free port between %d and %d: choose one with --port", first, last)
 	return 0
-}
-
-// hasDesktop reports whether a browser can show a window. Without a desktop, Python would start a text browser in this terminal.
-func hasDesktop() bool {
-	return runtime.GOOS == "darwin" || os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
 }
 
 // copiesFile lies beside the copies and records the state of the original that each was copied from.

@@ -284,12 +284,6 @@ func (s Start) size(c *sccore.Config, v encoder.ViT) {
 	c.PatchHead = c.ImageHead
 }
 
-// measuredSize is the height and width in pixels at which diagnostics encode: the size of a global view, but enough patches to see something on.
-func (s Start) measuredSize(c sccore.Config, v encoder.ViT) int {
-	least := lo.Ternary(s.Smoke, 2*c.Views.GlobalCropSize, 96)
-	return v.NearestSize(max(c.Views.GlobalCropSize, least))
-}
-
 // round keeps two digits, so that rates can be read.
 func round(x float64) float64 {
 	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'e', 1, 64), 64) // It is what FormatFloat wrote.

@@ -138,7 +138,8 @@ func (r *run) open(ctx context.Context) (err error) {
 	}
 	// The sizes do not depend on the number of images, which follows from reading them.
 	config := try.E1(r.Start.Config(leastImages))
-	size := r.Start.measuredSize(config, v)
+	global := config.Views.GlobalCropSize
+	size := v.NearestSize(max(global, lo.Ternary(r.Start.Smoke, 2*global, 96))) // Enough patches to see something on.
 	r.images = try.E1(Open(ctx, r.Folders, size, r.Start.Smoke, r.Say))
 	if r.verdict = (verdict{pretrained: r.Start.Init != "", classes: len(r.images.classes)}); r.verdict.classes > 0 {
 		r.verdict.queries = r.images.queries.Len()

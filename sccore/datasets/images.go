@@ -245,14 +245,10 @@ func readClasses(tree fs.FS, archive string, size int, workers int) (_ *Images, 
 	im.Pixels = make([]uint8, len(found.files)*im.imageBytes())
 	faults := make([]error, len(found.files))
 	try.E(EachImage(context.Background(), len(found.files), workers, func(i int) error {
-		faults[i] = panics.Catch(func() error {
-			content, err := readFile(tree, found.files[i])
-			if err != nil {
-				return err
-			}
-			pixels, err := decode(content, size)
-			copy(im.Pixels[i*im.imageBytes():], pixels)
-			return err
+		faults[i] = panics.Catch(func() (err error) {
+			defer try.Handle(&err)
+			copy(im.Pixels[i*im.imageBytes():], try.E1(decode(try.E1(readFile(tree, found.files[i])), size)))
+			return nil
 		})
 		return nil
 	}))

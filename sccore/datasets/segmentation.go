@@ -52,6 +52,14 @@ func (s *Segmentation) Read(i int) (*SegmentedImage, error) { return s.read(i) }
 // Image returns the image for drawing.
 func (a *SegmentedImage) Image() *image.RGBA { return rgba(a.Pixels, a.Height, a.Width) }
 
+// Classes returns the classes of the pixels in the middles of rows×columns cells of a part of the image, row by row.
+func (a *SegmentedImage) Classes(part image.Rectangle, rows, columns int) []uint8 {
+	return lo.Times(rows*columns, func(i int) uint8 {
+		y, x := part.Min.Y+(2*(i/columns)+1)*part.Dy()/(2*rows), part.Min.X+(2*(i%columns)+1)*part.Dx()/(2*columns)
+		return a.Mask[y*a.Width+x]
+	})
+}
+
 // AnnotatedScenes are the images of a [Segmentation] in memory, each shrunk to fit a square canvas as other sources of training are, with a label for every
 // pixel: a [Source] for training that needs labels. A label is 1 + the class, and 0 where the annotation is to be ignored.
 type AnnotatedScenes struct {
@@ -77,12 +85,9 @@ func (s *Segmentation) AnnotatedScenes(size int) (*AnnotatedScenes, error) {
 		out.sizes[i] = to
 		Bicubic.resample(out.pixels[i*size*size*3:(i+1)*size*size*3], size, a.Image(), to, image.Rect(0, 0, to.Width, to.Height))
 		labels := out.labels[i*size*size : (i+1)*size*size]
-		for y := range to.Height {
-			row := (2*y + 1) * a.Height / (2 * to.Height)
-			for x := range to.Width {
-				if class := a.Mask[row*a.Width+(2*x+1)*a.Width/(2*to.Width)]; class != Ignore {
-					labels[y*size+x] = 1 + class
-				}
+		for p, class := range a.Classes(image.Rect(0, 0, a.Width, a.Height), to.Height, to.Width) {
+			if class != Ignore {
+				labels[p/to.Width*size+p%to.Width] = 1 + class
 			}
 		}
 		return nil

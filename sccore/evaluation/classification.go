@@ -195,10 +195,7 @@ func SplitFolders(folders ...string) (train, test string, ok bool) {
 // addObjects adds a drawn set of objects: the first of a pair trains, the second tests.
 func (d *Data) addObjects(i int, set *synthetic.Set) {
 	d.Objects[i], d.Labels[i], d.Classes = set.Images, set.Labels, len(set.Classes)
-	if i > 0 {
-		d.ID += "; "
-	}
-	d.ID += set.Identity
+	d.ID += lo.Ternary(i > 0, "; ", "") + set.Identity
 }
 
 // MainTable has the measures of the paper's Tab. main, as far as the data allow: k-NN and linear classification of [CLS] features, linear segmentation by patch

@@ -36,12 +36,11 @@ type Encoded struct {
 }
 
 // Encode computes the features of the first n images of a set, read by [ImagesOf].
-func Encode(ctx context.Context, extractor *FeatureExtractor, source datasets.Source, size, n int, patches bool) (Encoded, error) {
-	out := Encoded{Dim: extractor.ViT.Dim}
+func Encode(ctx context.Context, extractor *FeatureExtractor, source datasets.Source, size, n int, patches bool) (out Encoded, err error) {
+	defer try.Handle(&err)
+	out.Dim = extractor.ViT.Dim
 	for all, err := range extractor.Extract(ImagesOf(source, extractor.Preprocessing, size, n, extractor.Skipped), Outputs{Patches: patches}) {
-		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return Encoded{}, err
-		}
+		try.E(cmp.Or(err, ctx.Err()))
 		features := all[0]
 		out.Rows, out.Columns = features.Rows, features.Columns
 		out.Class, out.Patches = append(out.Class, features.Class...), append(out.Patches, features.Patches...)

@@ -42,16 +42,12 @@ type Patches struct {
 var errNotAnnotated = errors.New("segmentation: no pixel of the images is annotated")
 
 // middleClasses returns the class of each of grid×grid patches: the class of the pixel in its middle.
-func (p Patches) middleClasses(grid int) (classes []uint8) {
-	mask, height, width := p.Labels, heads.Upsampling*grid, heads.Upsampling*grid
-	if p.Image != nil {
-		mask, height, width = p.Image.Mask, p.Image.Height, p.Image.Width
+func (p Patches) middleClasses(grid int) []uint8 {
+	of := p.Image
+	if of == nil {
+		of = &datasets.SegmentedImage{Mask: p.Labels, Height: heads.Upsampling * grid, Width: heads.Upsampling * grid}
 	}
-	for i := range grid * grid {
-		y, x := (2*(i/grid)+1)*height/(2*grid), (2*(i%grid)+1)*width/(2*grid)
-		classes = append(classes, mask[y*width+x])
-	}
-	return classes
+	return of.Classes(image.Rect(0, 0, of.Width, of.Height), grid, grid)
 }
 
 // eachPatch calls visit with the feature and the class of each patch that has one, image by image, and returns their number; none is an error. classes returns the
@@ -158,15 +154,7 @@ type RandomResizedCrop struct {
 // Cut draws a crop of an image: its pixels, [Size, Size, 3], and its labels at the cell centres of a grid, [grid, grid].
 func (c RandomResizedCrop) Cut(a *datasets.SegmentedImage, grid int, rng *rand.Rand) (pixels, labels []uint8) {
 	box, mirrored := c.box(a.Height, a.Width, rng), rng.IntN(2) == 1
-	pixels = part(a, box, c.Size, c.Size)
-	labels = make([]uint8, 0, grid*grid)
-	for row := range grid {
-		for column := range grid {
-			y := box.Min.Y + (2*row+1)*box.Dy()/(2*grid)
-			x := box.Min.X + (2*column+1)*box.Dx()/(2*grid)
-			labels = append(labels, a.Mask[y*a.Width+x])
-		}
-	}
+	pixels, labels = part(a, box, c.Size, c.Size), a.Classes(box, grid, grid)
 	if mirrored {
 		for row := range slices.Chunk(pixels, 3*c.Size) {
 			datasets.Mirror(row)

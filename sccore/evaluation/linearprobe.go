@@ -274,11 +274,10 @@ func (p AuthorsProbe) Rank(ctx context.Context, e *Encoder, d Data, size, top in
 		},
 	}
 	return training.rank(e.backend, d.Classes, top, func() (queries []float32, dim int, err error) {
+		defer try.Handle(&err)
 		tested := d.Objects[1].Len()
 		for all, err := range e.Extract(ImagesOf(d.Objects[1], e.Preprocessing, size, tested, e.Skipped), outputs) {
-			if err != nil {
-				return nil, 0, err
-			}
+			try.E(err)
 			queries = append(queries, joined(all)...)
 		}
 		return queries, len(queries) / tested, nil

@@ -89,7 +89,8 @@ const cropTries = 10
 func (t SegmentationTransform) geometry(a *datasets.SegmentedImage, random *rand.Rand) (g geometry) {
 	ratio := t.MinRatio + float64((t.MaxRatio-t.MinRatio)*random.Float64())
 	g.flip = random.IntN(2) == 1
-	g.size = t.Scale.times(ratio).Of(datasets.Size{Height: a.Height, Width: a.Width})
+	times := func(side int) int { return max(1, int(float64(side)*ratio)) }
+	g.size = Scale{times(t.Scale.Long), times(t.Scale.Short)}.Of(datasets.Size{Height: a.Height, Width: a.Width})
 	g.rows, g.columns = nearest(a.Height, g.size.Height), nearest(a.Width, g.size.Width)
 	draw := func() image.Rectangle {
 		height, width := min(t.CropSize, g.size.Height), min(t.CropSize, g.size.Width)
@@ -259,11 +260,6 @@ func (s Scale) Rules() error { return settings.Between("short", s.Short, 1, s.Lo
 
 // roundUp returns the least multiple of by that is at least a side.
 func roundUp(side, by int) int { return (side + by - 1) / by * by }
-
-// times is the scale times a ratio, rounded down.
-func (s Scale) times(ratio float64) Scale {
-	return Scale{max(1, int(float64(s.Long)*ratio)), max(1, int(float64(s.Short)*ratio))}
-}
 
 // Of returns the size that an image becomes, each side rounded to the nearest pixel, as by mmcv's imrescale.
 func (s Scale) Of(size datasets.Size) datasets.Size {

@@ -232,13 +232,11 @@ const queryBlock = 256
 // RankBlocks passes queries, [Q, dim], to score in blocks of 256, the last one padded with zeros, and ranks the classes by the scores that come back, [256,
 // classes]. It is an error if the score of a query is not finite.
 func RankBlocks(queries []float32, dim, top int, score func(block *tensors.Tensor) (*tensors.Tensor, error)) (ranked [][]int32, err error) {
+	defer try.Handle(&err)
 	for rows := range slices.Chunk(queries, queryBlock*dim) {
 		block := make([]float32, queryBlock*dim)
 		copy(block, rows)
-		scores, err := score(tensors.FromFlatDataAndDimensions(block, queryBlock, dim))
-		if err != nil {
-			return nil, err
-		}
+		scores := try.E1(score(tensors.FromFlatDataAndDimensions(block, queryBlock, dim)))
 		flat := tensors.MustCopyFlatData[float32](scores)
 		scores.FinalizeAll()
 		for one := range slices.Chunk(flat[:len(flat)/queryBlock*(len(rows)/dim)], len(flat)/queryBlock) {

@@ -45,7 +45,7 @@ func TestEachRowOfTheStudyDrawsItsTransformationsAlone(t *testing.T) {
 				for view := range pair {
 					all, d := Default().draw(1, 2, image, view, 32, 32), r.draw(1, 2, image, view, 32, 32)
 					pair[view] = d
-					count(&cropped, d.box() != whole(32, 32).box())
+					count(&cropped, d.box() != transform{height: 32, width: 32}.box())
 					count(&blurred, d.kernel != 0)
 					count(&gray, d.grayscale)
 					count(&jittered, d.jitter != nil)

@@ -110,9 +110,6 @@ const (
 	hue
 )
 
-// whole returns the transform that only resizes the whole image.
-func whole(height, width int) transform { return transform{height: height, width: width} }
-
 // NumParams is the number of parameters of a view.
 const NumParams = tapsAt + numTaps
 
@@ -211,7 +208,7 @@ func (r Recipe) Draw(seed uint64, epoch int, images []int32, views, height, widt
 
 // draw draws one view. The crop has a random stream of its own because the number of draws for a crop varies.
 func (r Recipe) draw(seed uint64, epoch int, image int32, view, height, width int) transform {
-	t := whole(height, width)
+	t := transform{height: height, width: width} // Of the whole image.
 	if r.Crop != NoCrop {
 		shared := lo.Ternary(r.Crop == SameCrop, 0, view)
 		t.top, t.left, t.height, t.width = r.crop(Stream(seed, epoch, image, shared, "crop"), height, width)

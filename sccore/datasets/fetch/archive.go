@@ -31,14 +31,12 @@ func (a Archive) without(folder string) Archive {
 }
 
 // fetch downloads and unpacks the archive in the folder partial and moves what it takes to staged, which is below it. What is there is not fetched again.
-func (a Archive) fetch(ctx context.Context, dir, partial, staged string, options Options) error {
+func (a Archive) fetch(ctx context.Context, dir, partial, staged string, options Options) (err error) {
+	defer try.Handle(&err)
 	if a = a.without(staged); len(a.Take) == 0 {
 		return nil
 	}
-	address, err := url.Parse(a.Address)
-	if err != nil {
-		return err
-	}
+	address := try.E1(url.Parse(a.Address))
 	name := path.Base(address.Path)
 	if options.BaseURL != "" {
 		if a.Address, err = url.JoinPath(options.BaseURL, name); err != nil {
@@ -51,11 +49,10 @@ func (a Archive) fetch(ctx context.Context, dir, partial, staged string, options
 	}
 	get := File{Address: a.Address, Path: file, Most: most, Digest: kinds[len(want)].new, Want: want}
 	get.Progress = func(done, total int64) { options.Progress(name, done, total) }
-	if err := get.Get(ctx); err != nil && want != a.Digest {
+	if err = get.Get(ctx); err != nil && want != a.Digest {
 		return fmt.Errorf("%w (%s has the digest of the first fetch)", err, filepath.Join(dir, digests))
-	} else if err != nil {
-		return err
 	}
+	try.E(err)
 	work := file + ".unpacked"
 	err = a.unpack(ctx, file, work, func(done int64) { options.Progress("unpacking "+name, min(done, a.Unpacked), a.Unpacked) })
 	if err != nil && ctx.Err() == nil {
@@ -65,16 +62,13 @@ func (a Archive) fetch(ctx context.Context, dir, partial, staged string, options
 		}
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	if err == nil && want == "" {
-		err = record(dir, file, options.Say)
+	try.E(err)
+	if want == "" {
+		try.E(record(dir, file, options.Say))
 	}
 	for from, to := range a.Take {
-		if to = filepath.Join(staged, to); err == nil {
-			err = cmp.Or(os.MkdirAll(filepath.Dir(to), 0o777), os.Rename(filepath.Join(work, from), to))
-		}
-	}
-	if err != nil {
-		return err
+		to = filepath.Join(staged, to)
+		try.E(cmp.Or(os.MkdirAll(filepath.Dir(to), 0o777), os.Rename(filepath.Join(work, from), to)))
 	}
 	return cmp.Or(os.RemoveAll(work), os.Remove(file))
 }

@@ -65,10 +65,9 @@ func (c *cifar) read(dir string, split Split) (_ *Images, err error) {
 func (c *cifar) recordSize() int { return c.LabelBytes + 3*cifarPlane }
 
 // locate returns the folder of the batches at or below dir.
-func (c *cifar) locate(dir string) (string, error) {
-	if err := dataFolder(c.Name, dir); err != nil {
-		return "", err
-	}
+func (c *cifar) locate(dir string) (_ string, err error) {
+	defer try.Handle(&err)
+	try.E(dataFolder(c.Name, dir))
 	for _, folder := range []string{dir, filepath.Join(dir, c.Folder), filepath.Join(dir, c.Key, c.Folder)} {
 		for _, file := range slices.Concat(c.Files[Train], c.Files[Test]) {
 			if exists(filepath.Join(folder, file)) {

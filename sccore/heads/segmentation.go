@@ -140,11 +140,7 @@ type Pyramid struct {
 // DefaultPyramid returns the pyramid for a transformer of depth blocks. It takes the blocks that end the first third, half, two thirds and the whole,
 // ⌈depth·n/12⌉ − 1 for n = 4, 6, 8 and 12: blocks 3, 5, 7 and 11 of 12, and 7, 11, 15 and 23 of 24, as iBOT does.
 func DefaultPyramid(depth int) Pyramid {
-	var p Pyramid
-	for i, n := range []int{4, 6, 8, 12} {
-		p.Blocks[i] = (depth*n+11)/12 - 1
-	}
-	return p
+	return Pyramid{Blocks: [4]int(lo.Map([]int{4, 6, 8, 12}, func(n, _ int) int { return (depth*n+11)/12 - 1 }))}
 }
 
 // Levels returns the four maps, the finest first:

@@ -165,22 +165,18 @@ func ReadMetadata(path string) (map[string]string, error) {
 }
 
 // inspect calls each with the tensors of a file, sorted by name.
-func inspect(path string, each func(name string, t Tensor) error) (map[string]string, error) {
+func inspect(path string, each func(name string, t Tensor) error) (_ map[string]string, err error) {
 	f, size, err := OpenFile(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	entries, metadata, err := Open(f, size)
+	defer try.HandleF(&err, func() { err = fmt.Errorf("%s: %w", path, err) })
+	entries, metadata := try.E2(Open(f, size))
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		if err == nil {
-			if err = each(name, entries[name]); err != nil {
-				err = fmt.Errorf("tensor %.80q: %w", name, err)
-			}
+		if err := each(name, entries[name]); err != nil {
+			try.E(fmt.Errorf("tensor %.80q: %w", name, err))
 		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return metadata, nil
 }

@@ -120,7 +120,8 @@ func coloured(x, params *Node) *Node {
 	x = Reshape(x, n, 3, height*width)
 	for slot := range numBlends {
 		if slot == blendsBeforeHue {
-			x = planesOf(x).hueShifted(param(params, hueAt)).join()
+			rgb := planes(Split(x, 1, 3)).hueShifted(param(params, hueAt))
+			x = Concatenate(rgb[:], 1)
 		}
 		x = blended(x, param(params, blendAt+3*slot), param(params, blendAt+3*slot+1), param(params, blendAt+3*slot+2))
 	}
@@ -146,16 +147,6 @@ func blended(x, pixel, meanGray, gray *Node) *Node {
 
 // planes are the red, green and blue of views, [n, 1, pixels] each.
 type planes [3]*Node
-
-// planesOf splits views, [n, 3, pixels], and join puts them together.
-func planesOf(x *Node) (rgb planes) {
-	for i := range rgb {
-		rgb[i] = SliceAxis(x, 1, AxisElem(i))
-	}
-	return rgb
-}
-
-func (rgb planes) join() *Node { return Concatenate(rgb[:], 1) }
 
 // hueShifted shifts the hue by turns, [n, 1, 1], within [-0.5, 0.5], as torchvision's adjust_hue does. A shift of 0 leaves the view exactly as it is.
 func (rgb planes) hueShifted(turns *Node) planes {
@@ -194,11 +185,9 @@ func narrowView(images, params *Node, views, size int, full float64) *Node {
 	x = DotGeneral(Reshape(x, n, size, 3, width), []int{3}, []int{0}, cols, []int{2}, []int{0})
 	x.AssertDims(n, size, 3, size)
 
-	var rgb planes
-	for i := range rgb {
-		plane := DivScalar(ConvertDType(SliceAxis(x, 2, AxisElem(i)), dtypes.Float32), full)
-		rgb[i] = Reshape(plane, n, 1, size*size)
-	}
+	rgb := planes(lo.Map(Split(x, 2, 3), func(plane *Node, _ int) *Node {
+		return Reshape(DivScalar(ConvertDType(plane, dtypes.Float32), full), n, 1, size*size)
+	}))
 	for slot := range numBlends {
 		if slot == blendsBeforeHue {
 			rgb = rgb.rounded().hueShifted(param(params, hueAt))

@@ -147,7 +147,8 @@ func (e evidence) heads(v encoder.ViT) int {
 }
 
 // rotate sets the RoPE of a transformer without stored positions: with registers and LayerScale it is DINOv3's.
-func (e evidence) rotate(v *encoder.ViT) error {
+func (e evidence) rotate(v *encoder.ViT) (err error) {
+	defer try.Handle(&err)
 	periods, hasPeriods := e.all[periodsName]
 	named, ok := e.exported(*v)
 	switch {
@@ -167,10 +168,7 @@ func (e evidence) rotate(v *encoder.ViT) error {
 		v.RoPE.Base = cmp.Or(e.facts.base(), 100)
 		return nil
 	}
-	values, err := readPeriods(periods, v.Dim/v.NumHeads)
-	if err != nil {
-		return err
-	}
+	values := try.E1(readPeriods(periods, v.Dim/v.NumHeads))
 	// The base follows from the last period, Base^((n−1)/n), which may be rounded.
 	n := float64(len(values))
 	bases := []float64{100, math.Round(math.Pow(float64(values[len(values)-1]), n/max(n-1, 1)))}

@@ -138,11 +138,7 @@ func (u *unpickler) do(op byte) {
 		parts := u.pop(2)
 		u.name(parts[0], parts[1])
 	case 'Q':
-		value, err := u.storage(u.pop(1)[0])
-		if err != nil {
-			fail("%w", err)
-		}
-		u.push(value)
+		u.push(try.E1(u.storage(u.pop(1)[0])))
 	case 'b': // The state of an object is not needed. A dictionary's state holds only attributes.
 		u.push(u.pop(2)[0])
 	case 'R', 0x81:

@@ -289,7 +289,8 @@ func readIndex(path string) (names []string, fileOf map[string]string, err error
 }
 
 // parseIndex returns the file of each tensor. Files lie in the folder of the index.
-func parseIndex(content []byte) (map[string]string, error) {
+func parseIndex(content []byte) (_ map[string]string, err error) {
+	defer try.Handle(&err)
 	var index struct {
 		WeightMap map[string]string `json:"weight_map"`
 	}
@@ -300,9 +301,7 @@ func parseIndex(content []byte) (map[string]string, error) {
 		return nil, errors.New("not an index of .safetensors files: it has no weight_map")
 	}
 	for key, name := range index.WeightMap {
-		if err := checkKey(key); err != nil {
-			return nil, err
-		}
+		try.E(checkKey(key))
 		if err := checkKey(name); err != nil || name != filepath.Base(name) || filepath.Ext(name) != ".safetensors" {
 			return nil, fmt.Errorf("key %.80q is said to be in %.80q, which is no .safetensors file beside the index", key, name)
 		}

@@ -109,13 +109,11 @@ func (u *unpickler) tensor(arguments []any) any {
 	if size < 0 || offset < 0 || offset > a.count || size > 0 && last >= a.count || u.surplus < 0 {
 		fail("a tensor of shape %v at %d with strides %v does not fit in an array of %d entries", shape, offset, strides, a.count)
 	}
-	return source{shape: shape, floats: func() ([]float32, error) {
-		raw, err := a.kept, error(nil)
+	return source{shape: shape, floats: func() (_ []float32, err error) {
+		defer try.Handle(&err)
+		raw := a.kept
 		if raw == nil {
-			raw, err = a.read()
-		}
-		if err != nil {
-			return nil, err
+			raw = try.E1(a.read())
 		}
 		if a.views > 1 {
 			a.kept = raw

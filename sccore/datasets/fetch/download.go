@@ -185,11 +185,9 @@ var kinds = map[int]struct {
 }{32: {"MD5", md5.New}, 40: {"SHA-1", sha1.New}, 64: {"SHA-256", sha256.New}}
 
 // sum returns the digest of a file in hexadecimal digits.
-func sum(path string, digest hash.Hash) (string, error) {
-	in, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
+func sum(path string, digest hash.Hash) (_ string, err error) {
+	defer try.Handle(&err)
+	in := try.E1(os.Open(path))
 	defer in.Close()
 	if _, err := io.Copy(digest, in); err != nil {
 		return "", fmt.Errorf("%s: %w", path, datasets.Reason(err))

@@ -208,7 +208,8 @@ func (v ViT) TokensInTraining(scope *model.Scope, images, keep, masks *Node) Tok
 // parameters returns the variables for inputs of a graph.
 func (v ViT) parameters(input *Node) parameters {
 	return parameters{
-		g: input.Graph(), master: input.DType(), compute: cmp.Or(v.ComputeDType, input.DType()), initStd: cmp.Or(v.InitStd, 0.02), epsilon: cmp.Or(v.Epsilon, 1e-6),
+		g: input.Graph(), master: input.DType(), compute: cmp.Or(v.ComputeDType, input.DType()),
+		initStd: cmp.Or(v.InitStd, 0.02), epsilon: cmp.Or(v.Epsilon, 1e-6),
 	}
 }
 

@@ -70,7 +70,8 @@ func (t DetectionTransform) Apply(a *datasets.SegmentedImage, objects []Object, 
 	g := t.geometry(datasets.Size{Height: a.Height, Width: a.Width}, canvas, views.Stream(seed, epoch, int32(image), 0, "geometry"))
 	out := DetectionImage{
 		Pixels: make([]uint8, 3*canvas.Height*canvas.Width), Size: g.size,
-		Boxes: make([]float32, 4*count), Labels: slices.Repeat([]int32{-1}, count), Masks: make([]uint8, count*maskSize*maskSize), Frames: make([]float32, 4*count),
+		Boxes: make([]float32, 4*count), Frames: make([]float32, 4*count),
+		Labels: slices.Repeat([]int32{-1}, count), Masks: make([]uint8, count*maskSize*maskSize),
 	}
 	g.write(out.Pixels, canvas.Width, a)
 	n := 0

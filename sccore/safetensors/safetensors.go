@@ -353,7 +353,8 @@ func WriteNPY(path string, values RawTensor) error {
 	header := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }", strings.Join(sizes, ", "))
 	header += strings.Repeat(" ", 63-(10+len(header))%64) + "\n" // The format aligns its data to 64 bytes.
 	return atomicfile.Write(path, func(w io.Writer) error {
-		if _, err := w.Write(slices.Concat([]byte("\x93NUMPY\x01\x00"), binary.LittleEndian.AppendUint16(nil, uint16(len(header))), []byte(header))); err != nil {
+		start := binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(header)))
+		if _, err := w.Write(append(start, header...)); err != nil {
 			return err
 		}
 		return values.writeTo(w)

@@ -74,7 +74,8 @@ func Locate(ctx context.Context, name string, watch Watch) (string, error) {
 	match := fileName.FindStringSubmatch(name)
 	if match != nil {
 		file = match[3]
-	} else if match = repositoryName.FindStringSubmatch(name); err == nil || match == nil || slices.Contains(extensions, filepath.Ext(name)) || datasets.IsFolder(strings.Split(name, "/")[0]) {
+	} else if match = repositoryName.FindStringSubmatch(name); err == nil || match == nil ||
+		slices.Contains(extensions, filepath.Ext(name)) || datasets.IsFolder(strings.Split(name, "/")[0]) { // It is a path here.
 		return name, nil // Whoever reads it says what is wrong with it.
 	}
 	path, err := fromHub(ctx, match[1], cmp.Or(match[2], "main"), file, watch)

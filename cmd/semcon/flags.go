@@ -87,7 +87,11 @@ func (texts flagTexts) bind(c *cobra.Command, structs ...any) {
 			if !known || !field.IsExported() {
 				continue
 			}
-			addFlag(c.Flags(), value, name, placeholders.Replace(text.Usage))
+			usage := placeholders.Replace(text.Usage)
+			if len(os.Args) > 1 && os.Args[1] == cobra.ShellCompRequestCmd { // Shells show a usage as it is, with the quotes around its placeholder.
+				usage = strings.ReplaceAll(usage, "`", "")
+			}
+			addFlag(c.Flags(), value, name, usage)
 			flag := c.Flags().Lookup(name)
 			if text.OneOf != nil || text.Range != "" {
 				flag.Value = checkedFlag{flag.Value, name, text}

@@ -182,8 +182,11 @@ func (p Paired) Difference() string {
 	}
 }
 
-// BySeed lists the differences with their seeds.
+// BySeed lists the differences with their seeds; empty for one, which [Paired.Difference] has.
 func (p Paired) BySeed() string {
+	if len(p.Seeds) == 1 { // Of two trainings on images, whose own seeds are settings, it would be 0.
+		return ""
+	}
 	return strings.Join(lo.Map(p.Seeds, func(seed, i int) string { return fmt.Sprintf("%d: %+.4g", seed, p.Differences[i]) }), ", ")
 }
 

@@ -117,7 +117,7 @@ func (g Grid) note() string {
 	return lo.Ternary(len(g.Data) == 0, "", "Data: "+strings.Join(g.Data, "; ")+".")
 }
 
-// formats are the templates of formats. In them text escapes, and cell writes a cell.
+// formats are the templates of formats. In them text escapes, and cell writes a cell. All but CSV define run, which writes a run.
 //
 //go:embed formats/*.tmpl
 var formats embed.FS
@@ -133,7 +133,7 @@ func renderer(format string, text func(string) string, stack func(lines []string
 	template.Must(t.Funcs(template.FuncMap{
 		"text": text, "cell": func(cell Lines) string { return stack(cell.texts(func(r Run) string { return write("run", r) })) },
 		"caption": func(g Grid) string { return strings.Join(g.Caption, " ") }, "note": Grid.note, "heads": Grid.heads, "values": Grid.values, "spans": Grid.spans,
-		"stacked": Column.stacked, "replace": strings.ReplaceAll, "number": func(i int) int { return i + 2 }, // Of a link behind the first.
+		"stacked": Column.stacked, "replace": strings.ReplaceAll, "number": func(i int) int { return i + 2 }, // The number of a link behind the first.
 	}).ParseFS(formats, "formats/"+format+".tmpl"))
 	return func(g Grid) string { return write(format+".tmpl", g) }
 }

@@ -255,8 +255,8 @@ func ImageInterval(images int, quantity func(weights []int) float64) Interval {
 	return Interval{Mean: quantity(nil), SD: stat.StdDev(drawn, nil), Low: at((1 - Confidence) / 2), High: at((1 + Confidence) / 2), N: images}
 }
 
-// KMeans returns the cluster of each point, from 0 to k−1, by 20 rounds of Lloyd's algorithm. Centres begin at the first point and then at the one farthest from all
-// centres, so that the result is the same each time. Fewer points than k make fewer clusters.
+// KMeans returns the cluster of each point, from 0 to k−1, after 20 rounds of Lloyd's algorithm, which may not have converged. The first centre is the first point. Each
+// further one is the point farthest from the centres so far. So the result is always the same. Fewer points than k make fewer clusters.
 func KMeans(points [][]float64, k int) (labels []int) {
 	if k = min(k, len(points)); k == 0 {
 		return nil

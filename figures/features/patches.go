@@ -82,9 +82,9 @@ type SparseMatches struct {
 	Size      int     // Height and width in pixels at which pictures are encoded.
 	Pairs     int     // Pairs of pictures.
 	Threshold float64 // Least cosine similarity.
-	Most      int     // Lines of a pair, the most similar ones; 0 for all.
-	// Salient chooses the Most lines as Amir et al. (2021) choose key points: of the pairs that both draw the attention of [CLS], one of each of Most clusters of
-	// features, the one that draws it most. They match keys of block 9, with their surroundings; here features are matched.
+	Most      int     // Lines of a pair, the most similar ones or those that Salient chooses; 0 for all.
+	// Salient chooses lines by the rule of Amir et al. (2021) for key points. Both patches draw the attention of [CLS], over all heads here and over four there. Their
+	// features form Most clusters, and each cluster gives the pair that draws most attention. Amir et al. match keys of block 9 with their surroundings.
 	Salient bool
 }
 
@@ -128,7 +128,7 @@ func (m SparseMatches) match(
 }
 
 func (m SparseMatches) title() string {
-	return lo.Ternary(m.Salient, "Key points by Amir et al.", "Mutual nearest patches")
+	return lo.Ternary(m.Salient, "Key points by the rule of Amir et al.,", "Mutual nearest patches")
 }
 
 // salient chooses among the matches of a pair of pictures; see [SparseMatches.Salient]. Their correspondences.py clusters by k-means, too.
@@ -140,8 +140,7 @@ func (m SparseMatches) salient(
 	var maps [2][]float64
 	for which, picture := range pictures {
 		square := figures.Resized(picture, m.Size, m.Size, true)
-		colours := lo.Filter(square.Pix, func(_ uint8, i int) bool { return i%4 < 3 })
-		seen := try.E1(frozen.Attention(evaluation.NewImage(colours, datasets.Size{Height: m.Size, Width: m.Size}, frozen.Preprocessing)))
+		seen := try.E1(frozen.Attention(evaluation.NewImage(datasets.RGB(square), datasets.Size{Height: m.Size, Width: m.Size}, frozen.Preprocessing)))
 		maps[which] = make([]float64, seen.Rows*seen.Columns)
 		for _, head := range seen.Class {
 			floats.Add(maps[which], head)
@@ -162,7 +161,7 @@ func (m SparseMatches) salient(
 		return both
 	})
 	best := map[int]knn.Match{}
-	for i, cluster := range stats.KMeans(joint, m.Most) {
+	for i, cluster := range stats.KMeans(joint, cmp.Or(m.Most, len(joint))) {
 		drawn := func(match knn.Match) float64 { return attention(0, match.First) + attention(1, match.Second) }
 		if old, taken := best[cluster]; !taken || drawn(matches[i]) > drawn(old) {
 			best[cluster] = matches[i]

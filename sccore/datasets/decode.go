@@ -254,8 +254,13 @@ func decodeSegments(file []byte) (ids, error) {
 
 // idsOf reads the number of each pixel, which takes so many bytes.
 func idsOf(bounds image.Rectangle, pixels []uint8, stride, bytes int, id func(pixel []uint8) uint32) ids {
-	height, width := bounds.Dy(), bounds.Dx()
-	return ids{height, width, lo.Times(height*width, func(i int) uint32 { return id(pixels[i/width*stride+i%width*bytes:]) })}
+	out := ids{bounds.Dy(), bounds.Dx(), make([]uint32, 0, bounds.Dx()*bounds.Dy())}
+	for y := range out.height { // Without a division for each pixel.
+		for x := range out.width {
+			out.of = append(out.of, id(pixels[y*stride+x*bytes:]))
+		}
+	}
+	return out
 }
 
 // storedMask decodes a PNG. It refuses lossy formats, which change ids.

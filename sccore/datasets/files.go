@@ -55,7 +55,7 @@ var (
 	errEmpty      = errors.New("is empty")
 )
 
-// readFile reads a regular file of at most maxFileBytes. Opening a pipe would wait for its writer.
+// readFile reads a regular file whose stated size is at most maxFileBytes. Opening a pipe would wait for its writer.
 func readFile(tree fs.FS, name string) ([]byte, error) {
 	info, err := fs.Stat(tree, name)
 	switch {

@@ -159,7 +159,7 @@ func (p *instanceParser) category(i int) error {
 	var category struct {
 		ID    *ID    `json:"id"`
 		Name  string `json:"name"`
-		Thing int    `json:"isthing"` // In panoptic files.
+		Thing any    `json:"isthing"` // In panoptic files: 0 or 1, or false or true.
 	}
 	err := p.json.Decode(&category)
 	switch {
@@ -172,7 +172,7 @@ func (p *instanceParser) category(i int) error {
 	if p.in.categories[id] {
 		return fmt.Errorf("category %v is there twice", *category.ID)
 	}
-	if p.stuff != nil && category.Thing == 0 {
+	if p.stuff != nil && category.Thing != 1.0 && category.Thing != true {
 		p.stuff[id] = true
 		return nil
 	}

@@ -154,7 +154,11 @@ func (t *trainer[M]) compile(
 
 // stack is a tensor of what each image of a batch has, one after the other.
 func stack[I any, T gotype.Supported](shape shapes.Shape, made []I, of func(I) []T) *tensors.Tensor {
-	return tensors.FromFlatDataAndDimensions(lo.FlatMap(made, func(image I, _ int) []T { return of(image) }), shape.Dimensions...)
+	all := make([]T, 0, shape.Size())
+	for _, image := range made {
+		all = append(all, of(image)...)
+	}
+	return tensors.FromFlatDataAndDimensions(all, shape.Dimensions...)
 }
 
 // Close frees the device's memory and stops the loader.

@@ -196,7 +196,8 @@ func boxIoU(detected, truth [4]float64, crowd bool) float64 {
 	return intersection / union
 }
 
-// cocoIoUs are the thresholds of IoU from 0.5 to 0.95, and cocoRecalls the sampled recalls from 0 to 1, with the last digits of numpy.linspace.
+// cocoIoUs are the thresholds of IoU from 0.5 to 0.95, and cocoRecalls the sampled recalls from 0 to 1. On amd64 they have the last
+// digits of numpy.linspace.
 var (
 	cocoIoUs    = [10]float64(floats.Span(make([]float64, 10), 0.5, 0.95))
 	cocoRecalls = floats.Span(make([]float64, 101), 0, 1)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -117,21 +116,28 @@ func eachLine(path string, each func(number int, line []byte)) error {
 		return err
 	}
 	defer file.Close()
-	lines := bufio.NewReaderSize(file, maxLine)
-	for number := 1; ; number++ {
-		line, err := lines.ReadSlice('\n')
-		if err == bufio.ErrBufferFull {
-			return fmt.Errorf("%s, line %d: longer than %d MiB", path, number, maxLine>>20)
+	number, lines := 0, bufio.NewScanner(file)
+	lines.Buffer(nil, maxLine)
+	lines.Split(func(data []byte, atEnd bool) (int, []byte, error) {
+		end := bytes.IndexByte(data, '\n') + 1
+		if end == 0 && atEnd {
+			end = len(data)
 		}
-		if len(bytes.TrimSpace(line)) > 0 {
+		if end == 0 {
+			return 0, nil, nil
+		}
+		return end, data[:end], nil
+	})
+	for lines.Scan() {
+		number++
+		if line := lines.Bytes(); len(bytes.TrimSpace(line)) > 0 {
 			each(number, line)
 		}
-		if err == io.EOF {
-			return nil
-		} else if err != nil {
-			return err
-		}
 	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return fmt.Errorf("%s, line %d: longer than %d MiB", path, number+1, maxLine>>20)
+	}
+	return lines.Err()
 }
 
 // digestField is the end of a line with a digest: of the record that stands before it, with its closing brace.

@@ -26,6 +26,8 @@ var Study = encoders.Experiment[Config]{
 		Name: "patch-recall", Table: "semantic_seg", Shares: func(c Config) int { return c.Shares }, Rules: rules,
 	},
 	Evaluation: func(c Config) evaluation.Evaluation { return c.recall() },
+	// Each seed tests on its own images, so that intervals over seeds have the part of the images in them. All images train, because a fifth of a small set has too few
+	// patches of a class.
 	Part: func(o study.Options, d evaluation.Data, c Config, seed int) evaluation.Data {
 		if o.Data == "" {
 			d.Note = "images drawn for the seed"

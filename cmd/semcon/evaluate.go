@@ -39,16 +39,6 @@ func evaluateVerb(c *cobra.Command, flags flagTexts) {
 	}
 }
 
-// measures says what each evaluation measures.
-var measures = map[string]string{
-	"centroid": "classes of pixels by the nearest mean of training features", "fcn": "classes of pixels by an FCN of width 256 on fixed patch features",
-	"in-context": "classes of pixels by the nearest patches of a memory, without training", "knn": "classes of images by their nearest neighbours",
-	"linear": "classes of pixels by a linear head on fixed patch features", "linear-classification": "classes of images by a linear probe; also called linear-probe",
-	"lost": "objects without training, by LOST", "noise-rate": "how often the most similar patches of two images share their class",
-	"overclustering": "classes of pixels by clusters of patch features", "patches": "recall of the classes of patches", "spair": "keypoints of SPair-71k by the nearest patch",
-	"spread": "how far patch features are from a collapse", "tokencut": "objects without training, by TokenCut", "video": "objects followed through DAVIS's videos",
-}
-
 // flagSettings are the settings that have a flag of their name, in the evaluations that have them, and what the flag says.
 var flagSettings = map[string]string{
 	"memory": "`SIZES` of the memory in patches, with commas between them", "clusters": "`NUMBER` of clusters; with that of the classes they are also matched one to one",
@@ -74,7 +64,7 @@ func evaluationVerb(named evaluation.Named, texts flagTexts) *cobra.Command {
 	}
 	protocol := e.Protocol()
 	cmd := &cobra.Command{
-		Use: named.Name, Short: measures[named.Name], Long: protocol, Args: noNames,
+		Use: named.Name, Short: named.Measures, Long: protocol, Args: noNames,
 		Example: "semcon evaluate " + named.Name + " --weights dino_deitsmall16_pretrain.pth --data data",
 	}
 	labelled := slices.Contains(named.Datasets, evaluation.ImageNet)

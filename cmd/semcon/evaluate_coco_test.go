@@ -2,8 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/semcon/semcon/sccore/evaluation"
 )
 
 // One object of 40×40 pixels, found as a box of 40×30: an IoU of 0.75.
@@ -91,13 +94,16 @@ func TestEvaluateErrors(t *testing.T) {
 	m.Write(t, "none.json", "[]")
 	m.Write(t, "cut.json", oneBox[:20])
 	m.Write(t, "mixed.json", strings.Replace(oneBox, "]}", "]},", 1)[:len(oneBox)-1]+`, {"image_id": 5, "category_id": 3, "segmentation": [[10, 20, 50, 20, 50, 50, 10, 50]], "score": 0.5}]`)
+	names := append(evaluation.Names(), "coco")
+	slices.Sort(names)
+	want := "want one evaluation of " + strings.Join(names, ", ") + ", got "
 	for _, test := range []struct {
 		args   string
 		status int
 		stderr string
 	}{
-		{"", 2, "want one evaluation of centroid, coco, fcn, in-context, knn, linear, linear-classification, lost, noise-rate, overclustering, patches, spair, spread, tokencut, video, got none"},
-		{"voc", 2, "want one evaluation of centroid, coco, fcn, in-context, knn, linear, linear-classification, lost, noise-rate, overclustering, patches, spair, spread, tokencut, video, got 1 (voc)"},
+		{"", 2, want + "none"},
+		{"voc", 2, want + "1 (voc)"},
 		{"coco --annotations empty.json --detections boxes.json", 1, "empty.json: has no annotation that can be used, other than crowds"},
 		{"coco", 2, "--annotations FILE is missing"},
 		{"coco --annotations truth.json", 2, "--detections FILE is missing"},

@@ -123,7 +123,7 @@ func pagesByPath(t *testing.T) map[string]Page {
 	return byPath
 }
 
-// TestDocsWalkAddsFewLines holds what CONTRIBUTING.md says of its evaluation: fewer than 160 lines outside tests.
+// TestDocsWalkAddsFewLines holds what CONTRIBUTING.md says of its evaluation: at most 120 lines outside tests.
 func TestDocsWalkAddsFewLines(t *testing.T) {
 	lines := 0
 	for _, file := range []string{"evaluation/nearestcentroid.go", "experiments/centroid/study.go"} {
@@ -133,8 +133,8 @@ func TestDocsWalkAddsFewLines(t *testing.T) {
 		}
 		lines += strings.Count(string(content), "\n")
 	}
-	if lines >= 160 {
-		t.Errorf("the walk's evaluation has %d lines", lines)
+	if lines > 120 {
+		t.Errorf("the walk's evaluation has %d lines, at most 120 are few", lines)
 	}
 }
 

@@ -114,6 +114,7 @@ func During(every int, name string, evaluated Evaluation, e *Encoder, d Data) tr
 // Named is an evaluation of the list.
 type Named struct {
 	Name     string
+	Measures string            // What it measures, for the help of "semcon evaluate".
 	New      func() Evaluation // With its usual settings: a pointer to a struct.
 	Sizes    []string          // The settings that hold the size of images; by default it is that of the weights.
 	Datasets []string          // Names of the datasets that it can open.
@@ -126,24 +127,42 @@ var segmented = datasets.SegmentationKeys()
 
 // List lists all evaluations of frozen encoders by name.
 var List = []Named{
-	{Name: "centroid", New: func() Evaluation { return new(NearestCentroid) }, Sizes: []string{"size"}, Datasets: segmented},
-	{Name: "fcn", New: func() Evaluation { return &FCNProbe{linearSegmentation(), 256} }, Sizes: []string{"train", "test"}, Datasets: segmented},
+	{Name: "centroid", Measures: "classes of pixels by the nearest mean of training features", New: func() Evaluation { return new(NearestCentroid) },
+		Sizes: []string{"size"}, Datasets: segmented},
+	{Name: "fcn", Measures: "classes of pixels by an FCN of width 256 on fixed patch features",
+		New: func() Evaluation { return &FCNProbe{linearSegmentation(), 256} }, Sizes: []string{"train", "test"}, Datasets: segmented},
 	// As Balažević et al. 2023 have it, with one of the memories that they report.
-	{Name: "in-context", New: func() Evaluation {
-		return &InContext{Size: 448, Neighbours: 30, Temperature: 0.02, Memory: []int{102_400}}
-	}, Sizes: []string{"size"}, Datasets: segmented, Training: "memory"},
-	{Name: "knn", New: func() Evaluation { return &KNN{Classifier: knn.DINOClassifier()} }, Sizes: []string{"size"}, Datasets: []string{ImageNet}},
-	{Name: "linear", New: func() Evaluation { return new(linearSegmentation()) }, Sizes: []string{"train", "test"}, Datasets: segmented},
-	{Name: "linear-classification", New: func() Evaluation { return &LinearClassification{LinearProbe: FastLinearProbe()} }, Sizes: []string{"size"}, Datasets: []string{ImageNet}},
-	{Name: "lost", New: func() Evaluation { return &LOST{Expansion: 100} }, Datasets: []string{"voc2012"}, Single: true},
-	{Name: "noise-rate", New: func() Evaluation { return &NoiseRate{Sample: PatchSample{Images: 2000, PerImage: 8}, Bins: 20} }, Sizes: []string{"sample.size"}, Datasets: segmented},
+	{Name: "in-context", Measures: "classes of pixels by the nearest patches of a memory, without training",
+		New: func() Evaluation {
+			return &InContext{Size: 448, Neighbours: 30, Temperature: 0.02, Memory: []int{102_400}}
+		},
+		Sizes: []string{"size"}, Datasets: segmented, Training: "memory"},
+	{Name: "knn", Measures: "classes of images by their nearest neighbours", New: func() Evaluation { return &KNN{Classifier: knn.DINOClassifier()} },
+		Sizes: []string{"size"}, Datasets: []string{ImageNet}},
+	{Name: "linear", Measures: "classes of pixels by a linear head on fixed patch features", New: func() Evaluation { return new(linearSegmentation()) },
+		Sizes: []string{"train", "test"}, Datasets: segmented},
+	{Name: "linear-classification", Measures: "classes of images by a linear probe; also called linear-probe",
+		New:   func() Evaluation { return &LinearClassification{LinearProbe: FastLinearProbe()} },
+		Sizes: []string{"size"}, Datasets: []string{ImageNet}},
+	{Name: "lost", Measures: "objects without training, by LOST", New: func() Evaluation { return &LOST{Expansion: 100} },
+		Datasets: []string{"voc2012"}, Single: true},
+	{Name: "noise-rate", Measures: "how often the most similar patches of two images share their class",
+		New:   func() Evaluation { return &NoiseRate{Sample: PatchSample{Images: 2000, PerImage: 8}, Bins: 20} },
+		Sizes: []string{"sample.size"}, Datasets: segmented},
 	// As Leopart has it for PASCAL VOC.
-	{Name: "overclustering", New: func() Evaluation { return &Overclustering{Size: 448, Clusters: 300, Iterations: 50} }, Sizes: []string{"size"}, Datasets: segmented},
-	{Name: "patches", New: func() Evaluation { return new(DefaultPatchRecall()) }, Sizes: []string{"size"}, Datasets: segmented},
-	{Name: "spair", New: func() Evaluation { return &Keypoints{Alpha: 0.1} }, Sizes: []string{"size"}, Datasets: []string{"spair"}, Single: true},
-	{Name: "spread", New: func() Evaluation { return &Spread{Images: 256} }, Sizes: []string{"size"}, Datasets: []string{ImageNet}},
-	{Name: "tokencut", New: func() Evaluation { return &TokenCut{Threshold: 0.2} }, Datasets: []string{"voc2012"}, Single: true},
-	{Name: "video", New: func() Evaluation { return new(DefaultLabelPropagation()) }, Datasets: []string{"davis"}},
+	{Name: "overclustering", Measures: "classes of pixels by clusters of patch features",
+		New:   func() Evaluation { return &Overclustering{Size: 448, Clusters: 300, Iterations: 50} },
+		Sizes: []string{"size"}, Datasets: segmented},
+	{Name: "patches", Measures: "recall of the classes of patches", New: func() Evaluation { return new(DefaultPatchRecall()) },
+		Sizes: []string{"size"}, Datasets: segmented},
+	{Name: "spair", Measures: "keypoints of SPair-71k by the nearest patch", New: func() Evaluation { return &Keypoints{Alpha: 0.1} },
+		Sizes: []string{"size"}, Datasets: []string{"spair"}, Single: true},
+	{Name: "spread", Measures: "how far patch features are from a collapse", New: func() Evaluation { return &Spread{Images: 256} },
+		Sizes: []string{"size"}, Datasets: []string{ImageNet}},
+	{Name: "tokencut", Measures: "objects without training, by TokenCut", New: func() Evaluation { return &TokenCut{Threshold: 0.2} },
+		Datasets: []string{"voc2012"}, Single: true},
+	{Name: "video", Measures: "objects followed through DAVIS's videos", New: func() Evaluation { return new(DefaultLabelPropagation()) },
+		Datasets: []string{"davis"}},
 }
 
 // linearSegmentation is the segmentation of the list, of more epochs than the paper's.
@@ -281,7 +300,8 @@ func (e *Encoder) fits(sizes ...int) error {
 	return nil
 }
 
-// Share returns a share of the images of each split; cut says into how many a split of n images is cut. parts is the largest number of shares.
+// Share returns a share of the images of each split; cut says into how many a split of n images is cut. parts is the largest number of shares. Drawn objects
+// stay as they are.
 func (d Data) Share(share int, cut func(n int) int) (own Data, parts int) {
 	parts = 1
 	for i, set := range []**datasets.Segmentation{&d.Train, &d.Test} {
@@ -289,37 +309,36 @@ func (d Data) Share(share int, cut func(n int) int) (own Data, parts int) {
 			of := cut((*set).Len())
 			*set, parts = (*set).Share(share, of), max(parts, of)
 		}
-		if objects := d.Objects[i]; objects != nil {
-			of := cut(objects.Len())
+		if photographs, ok := d.Objects[i].(LabelledPictures); ok {
+			of := cut(photographs.Len())
 			parts = max(parts, of)
-			d.pickObjects(i, datasets.Share(objects.Len(), share, of))
+			d.take(i, photographs, datasets.Share(photographs.Len(), share, of))
 		}
 	}
 	return d, parts
 }
 
-// Sample returns at most the given number of images per split, evenly spread; all if most is 0. The classes stay.
+// Sample returns at most the given number of images per split of a dataset, evenly spread; all if most is 0. The classes stay. Drawn objects stay as they are:
+// [Source] has their number.
 func (d Data) Sample(most int) Data {
-	if most == 0 {
+	if _, drawn := d.Objects[0].(*datasets.Images); drawn || most == 0 {
 		return d
 	}
 	for i, set := range []**datasets.Segmentation{&d.Train, &d.Test} {
 		if *set != nil {
 			*set = (*set).Pick(datasets.Spread((*set).Len(), most))
 		}
-		if d.Objects[i] != nil {
-			d.pickObjects(i, datasets.Spread(d.Objects[i].Len(), most))
+		if photographs, ok := d.Objects[i].(LabelledPictures); ok {
+			d.take(i, photographs, datasets.Spread(photographs.Len(), most))
 		}
 	}
 	d.ID = fmt.Sprintf("at most %d per split, spread evenly, of (%s)", most, d.ID)
 	return d
 }
 
-// pickObjects takes those photographs of a split that are at some places.
-func (d *Data) pickObjects(split int, places []int) {
-	if photographs, ok := d.Objects[split].(LabelledPictures); ok {
-		labels := d.Labels[split]
-		d.Labels[split] = lo.Map(places, func(place, _ int) int32 { return labels[place] })
-		d.Objects[split] = LabelledPictures{photographs.Pick(places)}
-	}
+// take makes the photographs at some places those of a split.
+func (d *Data) take(split int, photographs LabelledPictures, places []int) {
+	labels := d.Labels[split]
+	d.Labels[split] = lo.Map(places, func(place, _ int) int32 { return labels[place] })
+	d.Objects[split] = LabelledPictures{photographs.Pick(places)}
 }

@@ -1,17 +1,19 @@
 package evaluation
 
 import (
+	"math"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/settings"
 )
 
 // TestListMeasuresDrawnImages: each evaluation of the list that drawn images serve is in range once it has a size, says its protocol in one line, and measures an
-// encoder, during a training too.
+// encoder, during a training too. Of an encoder that has diverged it makes no number.
 func TestListMeasuresDrawnImages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains heads")
@@ -30,6 +32,20 @@ func TestListMeasuresDrawnImages(t *testing.T) {
 	}
 	e := &Encoder{FeatureExtractor: frozen, Owned: store}
 	defer e.Close()
+	_, lost, err := RandomViT("vit-16x1x2p8", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bias := make([]float32, v.Dim)
+	bias[3] = float32(math.Inf(1))
+	if err := lost.GetVariable("/norm/bias").SetValue(tensors.FromValue(bias)); err != nil {
+		t.Fatal(err)
+	}
+	diverged, err := NewEncoder(b, v, lost, 8, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer diverged.Close()
 	small := map[string][]string{
 		"fcn": {"epochs=1", "batch=4", "width=4"}, "linear": {"epochs=1", "batch=4"}, "in-context": {"memory=[20,40]"}, "knn": {"k=3"},
 		"linear-classification": {"batch=4"}, "noise-rate": {"sample.images=6"}, "overclustering": {"clusters=7", "iterations=2"},
@@ -69,8 +85,25 @@ func TestListMeasuresDrawnImages(t *testing.T) {
 				t.Errorf("%s: %s %g", named.Name, name, value)
 			}
 		}
+		if result, err := evaluated.Measure(t.Context(), diverged, d); err == nil || !strings.Contains(err.Error(), "finite") {
+			t.Errorf("%s of features that are not finite: %v, %v", named.Name, result.Numbers, err)
+		}
 	}
 	if _, err := ByName("mood"); err == nil || !strings.Contains(err.Error(), "in-context") {
 		t.Errorf("an evaluation that is not there: %v", err)
+	}
+}
+
+// TestSampleLeavesDrawnObjects: they are as many as their source names, and the identity does not say otherwise.
+func TestSampleLeavesDrawnObjects(t *testing.T) {
+	d, err := Source{Dataset: Synthetic, Images: 16, Size: 32}.Labelled()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if some := d.Sample(4); some.ID != d.ID || some.Objects[0].Len() != 16 || len(some.Labels[1]) != 16 {
+		t.Errorf("%d objects, %s", some.Objects[0].Len(), some.ID)
+	}
+	if own, parts := d.Share(1, func(int) int { return 2 }); parts != 1 || own.Objects[0].Len() != 16 {
+		t.Errorf("%d objects in one of %d shares", own.Objects[0].Len(), parts)
 	}
 }

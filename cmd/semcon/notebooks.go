@@ -141,7 +141,10 @@ var lineOfCell = regexp.MustCompile(`\[\[ Cell (?:\[\d+\] )?Line \d+ \]\]`)
 // cellError finds the line that explains the failure of a cell. The message of the compiler is in the error itself. A cell that compiled but
 // failed prints the reason and the line on standard error; the error then holds only the exit status.
 func cellError(message, stderr string) string {
-	where := strings.TrimSuffix(", "+strings.Trim(lineOfCell.FindString(stderr), "[ ]"), ", ")
+	where := strings.Trim(lineOfCell.FindString(stderr), "[ ]")
+	if where != "" {
+		where = ", " + where
+	}
 	for _, clue := range []struct{ text, mark, where string }{{message, ".go:", ""}, {stderr, "panic: ", where}, {stderr, "error: ", where}} {
 		for line := range strings.Lines(clue.text) {
 			if strings.Contains(line, clue.mark) {

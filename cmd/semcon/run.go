@@ -324,10 +324,11 @@ func (t *slurmTime) Type() string { return "string" }
 
 // Set reads a time.
 func (t *slurmTime) Set(text string) error {
-	d, err := time.ParseDuration(text)
-	if *t = slurmTime(d); err == nil {
+	if d, err := time.ParseDuration(text); err == nil {
+		*t = slurmTime(d)
 		return nil
 	}
+	*t = 0
 	days, clock, hasDays := strings.Cut(text, "-")
 	if !hasDays {
 		days, clock = "0", text

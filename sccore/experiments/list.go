@@ -1,9 +1,8 @@
 // Package experiments lists the experiments of the paper.
 //
-// Each experiment has a folder below: its configuration, cells and what runs a cell (study.go), and, where they are long, its
-// tables and pictures (table.go). Package study runs
-// them, and has what lists show of them and the settings of their profiles (about/NAME.yaml). In go the records of all experiments; out come the experiments by name and the
-// scoreboard of the paper's claims. A new experiment is a new folder and a line in [All].
+// Each experiment has a folder below: its configuration, cells and what runs a cell (study.go), and, where they are long, its tables and pictures (table.go).
+// Package study runs them, and has what lists show of them and the settings of their profiles (about/NAME.yaml). In go the records of all experiments; out come
+// the experiments by name and the scoreboard of the paper's claims. A new experiment is a new folder and a line in [All].
 package experiments
 
 import (

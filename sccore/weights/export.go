@@ -23,9 +23,6 @@ import (
 // allows. The tensors of head, which may be empty, get the prefix "head.". The metadata also gets the architecture and the resizing of positions, unless they are one of
 // [encoder.ViTNames] and DINO's under timm's names. The write is atomic.
 func Export(path string, naming Naming, store *model.Store, scope string, v encoder.ViT, head map[string]*tensors.Tensor, metadata map[string]string) (err error) {
-	if err := naming.Check(); err != nil {
-		return err
-	}
 	defer try.HandleF(&err, func() { err = fmt.Errorf("writing %s: %w", path, err) })
 	if naming != Timm {
 		try.E(naming.Fits(v))

@@ -25,14 +25,6 @@ const (
 	Transformers Naming = "transformers" // Hugging Face transformers, as on its hub.
 )
 
-// Check returns an error that lists the namings unless n is one of them.
-func (n Naming) Check() error {
-	if n != Official && n != Timm && n != Transformers {
-		return fmt.Errorf("naming %q: want %s, %s or %s", n, Official, Timm, Transformers)
-	}
-	return nil
-}
-
 // Tensors that are no weights: the periods of RoPE, which entries of a bias count, and what only pretraining reads.
 const (
 	periodsName = "rope.periods"

@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"image"
-	"image/color"
 	"math"
 	"path/filepath"
 	"slices"
@@ -198,14 +197,10 @@ func Predictions(r study.Results, b compute.Backend, data, out, row, column stri
 	model := try.E1(finetune.OpenSegmentationModel(b, file))
 	defer model.Close()
 	var predictions []figures.Segmented
-	var colours color.Palette // Nil: drawn classes have the colours of every figure.
-	if dataset != encoders.Synthetic {
-		colours = images.Test.Colours()
-	}
 	for _, place := range datasets.Spread(images.Test.Len(), n) {
 		a := try.E1(images.Test.Read(place))
 		classes := try.E1(model.Inference.Predict(context.Background(), a, model.Segment))
-		predictions = append(predictions, figures.Segmented{Image: a, Predicted: classes, Colours: colours})
+		predictions = append(predictions, figures.Segmented{Image: a, Predicted: classes, Colours: encoders.Colours(dataset, images.Test)})
 	}
 	return predictions, images.Test.Classes, nil
 }

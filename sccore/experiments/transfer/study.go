@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"image/color"
 	"iter"
 	"math"
 	"math/rand/v2"
@@ -177,14 +176,10 @@ func Predictions(r study.Results, b compute.Backend, data, out, row, column stri
 	which := lo.Map(datasets.Spread(len(images.tested), n), func(place, _ int) int { return images.tested[place] })
 	trainer.Frozen = evaluation.FrozenFeatures{Extractor: encoder.FeatureExtractor, Images: images.Test, Crop: c.crop(), TestSize: c.TestSize}
 	predictions := make([]figures.Segmented, len(which))
-	var colours color.Palette // Nil: drawn classes have the colours of every figure.
-	if dataset != encoders.Synthetic {
-		colours = images.Test.Colours()
-	}
 	err = trainer.Predict(which, trainer.Frozen.Whole(context.Background(), which),
 		func(place int, a *datasets.SegmentedImage, head int, classes []uint8) error {
 			if head == best {
-				predictions[place] = figures.Segmented{Image: a, Predicted: classes, Colours: colours}
+				predictions[place] = figures.Segmented{Image: a, Predicted: classes, Colours: encoders.Colours(dataset, images.Test)}
 			}
 			return nil
 		})

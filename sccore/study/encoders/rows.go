@@ -3,6 +3,7 @@ package encoders
 import (
 	"cmp"
 	"fmt"
+	"image/color"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -154,6 +156,14 @@ const drawnImages = 6
 // Predictions segments n evenly spread test images with what a cell has left, that of the lowest seed of a row ("random", "second", "dino-s16") and a column. It also
 // returns the names of the classes. A row and column without records is an error.
 type Predictions func(r study.Results, b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error)
+
+// Colours are the colours of a dataset's classes in figures; nil for drawn images, whose classes have the colours of every figure.
+func Colours(dataset string, images *datasets.Segmentation) color.Palette {
+	if Drawn(dataset) {
+		return nil
+	}
+	return images.Colours()
+}
 
 // Drawn returns the figures of an experiment that segments: what models of rows, ours or of a table of the paper, make of test images, in each column with records, and all of a
 // column but random weights beside each other, as Fig. vis_seg has DINO, Leopart and the method, and the second half of Fig. over-disp alignment and CoTAP. They need a backend.

@@ -87,9 +87,8 @@ func showVerb(c *cobra.Command, flags flagTexts) {
 		}
 		requireWritable("out", f.Out)
 		if example {
-			paths = make([]string, 1)
-			paths[0], f.Weights = try.E2(ownimages.Example(f.Out))
-			fmt.Printf("no image and no weights: %s, and a small encoder that was trained on drawn scenes, %s\n", paths[0], f.Weights)
+			paths, f.Weights = try.E2(ownimages.Example(f.Out))
+			fmt.Printf("no image and no weights: %s, and a small encoder that was trained on drawn scenes, %s\n", strings.Join(paths, ", "), f.Weights)
 		} else {
 			locateFlag(c, "weights", &f.Weights)
 		}

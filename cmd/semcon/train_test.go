@@ -141,7 +141,7 @@ func TestShowDraws(t *testing.T) {
 		}
 	}
 	stdout, stderr, status := outcome(t, semcon(t, m, "show", "--size", "48"))
-	if status != 0 || !strings.HasPrefix(stdout, "no image and no weights: pictures/cat.jpg, and a small encoder") || !strings.Contains(stdout, "wrote pictures/pca.png\n") {
+	if status != 0 || !strings.HasPrefix(stdout, "no image and no weights: pictures/cat.jpg, pictures/astronaut.jpg, and a small encoder") || !strings.Contains(stdout, "wrote pictures/pca.png\n") {
 		t.Errorf("without arguments: exit status %d: %s%s", status, stdout, stderr)
 	}
 }

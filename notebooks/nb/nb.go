@@ -29,8 +29,10 @@ import (
 	"github.com/janpfeifer/must"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/figures/features"
 	"github.com/semcon/semcon/sccore/backend"
 	_ "github.com/semcon/semcon/sccore/backend/buffers" // A notebook keeps large buffers between steps.
+	"github.com/semcon/semcon/sccore/ownimages"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights/hub"
@@ -76,6 +78,28 @@ func Out() string {
 		return must.M1(filepath.Abs(out))
 	}
 	return must.M1(filepath.Abs(filepath.Join(backend.CheckoutRoot(), "out")))
+}
+
+// Published returns the weights of the published ViT-S/14 in the folder that tools/vits14.py makes: $SEMCON_VITS14, or vits14/ in the checkout. It returns ""
+// if that file is not there.
+func Published() string {
+	folder := cmp.Or(os.Getenv("SEMCON_VITS14"), filepath.Join(backend.CheckoutRoot(), "vits14"))
+	file := must.M1(filepath.Abs(filepath.Join(folder, "model.safetensors")))
+	if _, err := os.Stat(file); err != nil {
+		return ""
+	}
+	return file
+}
+
+// Photographs returns a viewer of the two photographs that come with the project, and an encoder for it: the published one, or else a small one that was
+// trained on synthetic scenes.
+func Photographs() (*features.Viewer, features.NamedEncoder) {
+	photos, small := must.M2(ownimages.Example(filepath.Join(Out(), "start")))
+	encoder := features.NamedEncoder{Name: "a small encoder", File: small}
+	if published := Published(); published != "" {
+		encoder = features.NamedEncoder{Name: "a published ViT-S/14", File: published}
+	}
+	return must.M1(ownimages.NewViewer(Backend(), encoder.File, photos, 336)), encoder
 }
 
 // Options returns the options of an experiment's runs in a notebook, with settings as "key=value". The same options, given to Load, show these runs. Weights may have

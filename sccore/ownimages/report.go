@@ -312,18 +312,16 @@ func standardImages(path string) (err error) {
 	return nil
 }
 
-//go:embed example/cat.jpg example/encoder.safetensors
+//go:embed example/*.jpg example/encoder.safetensors
 var example embed.FS
 
-// Example writes a photograph and a small encoder, trained on drawn scenes, into a folder. It serves a user who has neither. Their README.md says what they are.
-func Example(folder string) (photo, weightsFile string, err error) {
+// Example writes two photographs and a small encoder, trained on drawn scenes, into a folder. It serves a user who has neither. Their README.md says what they are.
+func Example(folder string) (photos []string, weightsFile string, err error) {
 	defer try.Handle(&err)
-	for name, file := range map[string]*string{"cat.jpg": &photo, EncoderFile: &weightsFile} {
-		content := try.E1(example.ReadFile("example/" + name))
-		*file = filepath.Join(folder, name)
-		try.E(atomicfile.WriteBytes(*file, content))
+	for _, name := range []string{"cat.jpg", "astronaut.jpg", EncoderFile} {
+		try.E(atomicfile.WriteBytes(filepath.Join(folder, name), try.E1(example.ReadFile("example/"+name))))
 	}
-	return photo, weightsFile, nil
+	return []string{filepath.Join(folder, "cat.jpg"), filepath.Join(folder, "astronaut.jpg")}, filepath.Join(folder, EncoderFile), nil
 }
 
 // Show draws what an encoder makes of photographs: the principal components of patch features as colours ("pca"), where the patches of the next image are like

@@ -92,14 +92,14 @@ func Published() string {
 }
 
 // Photographs returns a viewer of the two photographs that come with the project, and an encoder for it: the published one, or else a small one that was
-// trained on synthetic scenes.
-func Photographs() (*features.Viewer, features.NamedEncoder) {
+// trained on synthetic scenes. Images are cropped to size pixels; 224 and 336 fit both encoders.
+func Photographs(size int) (*features.Viewer, features.NamedEncoder) {
 	photos, small := must.M2(ownimages.Example(filepath.Join(Out(), "start")))
 	encoder := features.NamedEncoder{Name: "a small encoder", File: small}
 	if published := Published(); published != "" {
 		encoder = features.NamedEncoder{Name: "a published ViT-S/14", File: published}
 	}
-	return must.M1(ownimages.NewViewer(Backend(), encoder.File, photos, 336)), encoder
+	return must.M1(ownimages.NewViewer(Backend(), encoder.File, photos, size)), encoder
 }
 
 // Options returns the options of an experiment's runs in a notebook, with settings as "key=value". The same options, given to Load, show these runs. Weights may have

@@ -93,6 +93,21 @@ func TestFoldersAndProfile(t *testing.T) {
 	}
 }
 
+func TestPhotographsPreferThePublishedEncoder(t *testing.T) {
+	t.Setenv("SEMCON_OUT", t.TempDir())
+	published := t.TempDir()
+	t.Setenv("SEMCON_VITS14", published)
+	viewer, encoder := Photographs(224)
+	if filepath.Base(encoder.File) != "encoder.safetensors" || len(viewer.Names) != 2 {
+		t.Errorf("without a published encoder: %q, photographs %q", encoder.File, viewer.Names)
+	}
+	small := must.M1(os.ReadFile(encoder.File))
+	must.M(os.WriteFile(filepath.Join(published, "model.safetensors"), small, 0o644))
+	if _, encoder = Photographs(224); encoder.File != filepath.Join(published, "model.safetensors") {
+		t.Errorf("with a published encoder: %q", encoder.File)
+	}
+}
+
 func TestDataWithWantsEachFolder(t *testing.T) {
 	data := t.TempDir()
 	t.Setenv("SEMCON_DATA", data)

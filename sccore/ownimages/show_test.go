@@ -9,10 +9,10 @@ import (
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 )
 
-// TestShowTheExample: the small encoder serves what wants a file, and the cat what wants a photograph, for one image and for two. Together they are below 2 MB.
+// TestShowTheExample: the small encoder serves what wants a file, and the photographs what wants some, for one image and for two. Together they are below 2 MB.
 func TestShowTheExample(t *testing.T) {
 	dir := t.TempDir()
-	cat, file, err := Example(filepath.Join(dir, "start"))
+	shown, file, err := Example(filepath.Join(dir, "start"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestShowTheExample(t *testing.T) {
 	if err != nil || len(photos) != 2 {
 		t.Fatalf("%q, %v", photos, err)
 	}
-	photos[1] = cat
+	photos[1] = shown[0]
 	for count, want := range map[int]int{1: 2, 2: 3} {
 		all, err := Show(testbackend.Go(t), file, photos[:count], 64)
 		if err != nil || len(all) != want {

@@ -57,7 +57,7 @@ func enlarge(picture image.Image, scale int) *image.RGBA {
 	return Resized(picture, size.X, size.Y, false)
 }
 
-// classColours are a dark colour, since class 0 is often the background, and then those of Okabe and Ito, which colour-blind people can tell apart.
+// classColours begin with a dark colour, since class 0 is often the background. The colours of Okabe and Ito follow, which colour-blind people can tell apart.
 var classColours = []color.RGBA{
 	{0x28, 0x28, 0x32, 0xFF}, {0xE6, 0x9F, 0x00, 0xFF}, {0x56, 0xB4, 0xE9, 0xFF}, {0x00, 0x9E, 0x73, 0xFF}, {0xF0, 0xE4, 0x42, 0xFF}, {0x00, 0x72, 0xB2, 0xFF},
 	{0xD5, 0x5E, 0x00, 0xFF}, {0xCC, 0x79, 0xA7, 0xFF},
@@ -221,7 +221,7 @@ func frame(picture *image.RGBA, box image.Rectangle, colour color.Color, thick i
 type Object struct {
 	Box   [4]float64 // x1, y1, x2, y2 in pixels.
 	Mask  rle.Mask   // Of the image's size; the zero value for none.
-	Class int        // Its colour: that of [ClassColour] for the class after it, because the first one is that of grounds.
+	Class int        // Its colour is [ClassColour] of the next class, because the first colour is for backgrounds.
 	Label string     // In ASCII; empty for none.
 }
 

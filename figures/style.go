@@ -114,7 +114,7 @@ type legendEntry struct {
 	glyph draw.GlyphStyle // Drawn if it has a shape.
 }
 
-// sample is the width of the line and the marker, and width that of the entry with the space behind it.
+// sample is the width of the line and the marker. width is the whole entry's, with the space behind it.
 func (e legendEntry) sample() vg.Length { return lo.Ternary[vg.Length](e.line.Width > 0, 26, 10) }
 
 func (e legendEntry) width() vg.Length { return e.sample() + 4*headGap + legendStyle.Width(e.name) }

@@ -54,7 +54,7 @@ func (t Table) PaperAlone() bool {
 	return slices.ContainsFunc(t.cells(), Cell.printed) && !slices.ContainsFunc(t.cells(), Cell.measured)
 }
 
-// Measured leaves out the tables of the paper alone if others have numbers of ours, such as those of the same columns on synthetic images.
+// Measured leaves out tables with nothing but the paper's numbers if another table has ours, such as the same columns on synthetic images.
 func Measured(tables []Table) []Table {
 	if measured := slices.DeleteFunc(slices.Clone(tables), Table.PaperAlone); len(measured) > 0 {
 		return measured
@@ -80,7 +80,7 @@ func (t Table) Markdown() string {
 	return t.grid("Each cell: paper / ours ± sd (difference)", Cell.inLine).Markdown()
 }
 
-// Text writes aligned columns, with cells as those of [Table.Markdown].
+// Text writes aligned columns, with the cells of [Table.Markdown].
 func (t Table) Text() string { return t.TextWithin(math.MaxInt) }
 
 // TextWithin is [Table.Text] for a terminal that is so many characters wide: columns that do not fit follow below.

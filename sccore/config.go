@@ -40,7 +40,7 @@ type Config struct {
 	Batch     int             `json:"batch" range:"[2,2^16]"`  // Images per step, not counting positives; even with two sources of images.
 	Steps     int             `json:"steps" range:"[1,2^31)"`
 	// AccumulationSteps splits a batch that does not fit in memory into this many equal parts, computed one after the other. It divides Batch. Batch
-	// statistics, those of Sinkhorn–Knopp and of L_proto, are then taken per part.
+	// statistics (Sinkhorn–Knopp, L_proto) are then taken per part.
 	AccumulationSteps int `json:"accumulate" range:"[1,2^16]"`
 
 	LearningRate        float64 `json:"rate" range:"[0,1e6]"` // Peak learning rate of AdamW: a linear warmup over WarmupSteps steps, then a cosine to FinalLearningRate.
@@ -228,7 +228,7 @@ type Ablation struct {
 	Name   string
 	On     losses.Lambdas // 1 for the losses that are on, 0 for the others.
 	Filter bool           // The Object-Aware Filter is on.
-	// BlocksAfterFilter is that of [Config] if it is above 0. Lines with 0 leave the filter where it is.
+	// BlocksAfterFilter replaces the setting of [Config] if it is above 0.
 	BlocksAfterFilter int
 	FilterAs          encoder.Filter // What stands in the filter's place.
 }

@@ -265,7 +265,7 @@ func (s step) intermediates(scope *model.Scope, inputs []*Node) (out []*Node) {
 type TargetBranch struct {
 	ViT       encoder.ViT
 	PatchHead heads.Projector
-	// Store has the weights of both, those of the encoder in the scope TargetEncoder. Without those of the projector, [TargetBranch.Project] draws them.
+	// Store has the weights of both: the encoder's in the scope TargetEncoder, and the projector's, which [TargetBranch.Project] draws if they are missing.
 	Store *model.Store
 }
 

@@ -284,7 +284,7 @@ func printLines(text string) {
 		line := map[string]any{}
 		for i, name := range rows[0] {
 			line[name] = row[i]
-			if name == "values" { // NaN is that of a failed run.
+			if name == "values" { // A failed run has NaN.
 				line[name] = json.RawMessage("[" + strings.ReplaceAll(strings.Join(strings.Fields(row[i]), ","), "NaN", "null") + "]")
 			} else if slices.Contains(csvNumbers, name) {
 				line[name] = json.RawMessage(cmp.Or(row[i], "null"))

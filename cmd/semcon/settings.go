@@ -54,8 +54,8 @@ func settingsOfCells(e study.Experiment, o study.Options, dataset string) (all [
 // parent is a name in dots without its last part: the group of a key, or the struct of a field.
 func parent(name string) string { return name[:max(0, strings.LastIndexByte(name, '.'))] }
 
-// whatDiffers leaves out what repeats: a stage of a training has the keys of the one before it, and mostly its defaults. Of a group whose fields are those of an
-// earlier group, such as second. after first., it keeps a line second.*=first.*, a setting without a field, and the keys whose defaults differ.
+// whatDiffers leaves out what repeats: a stage of a training has the keys of the one before it, and mostly its defaults. If a group has the fields of an
+// earlier group, as second. has those of first., it keeps a line second.*=first.*, a setting without a field, and the keys whose defaults differ.
 func whatDiffers(all []settings.Setting) (kept []settings.Setting) {
 	structs := lo.SliceToMap(all, func(s settings.Setting) (group, of string) { return parent(s.Key), parent(s.Field) })
 	values, repeats, groups := map[string]string{}, map[string]string{}, []string(nil)
@@ -85,8 +85,8 @@ func whatDiffers(all []settings.Setting) (kept []settings.Setting) {
 	return kept
 }
 
-// defaults lists the settings of an experiment in a profile. Without a dataset they are those of synthetic images, and in real and full, which have none, of the
-// experiment's first dataset. Files of weights that these start from need not be there.
+// defaults lists the settings of an experiment in a profile. Without a dataset they apply to synthetic images, and in real and full, which have no such images, to
+// the experiment's first dataset. Files of weights that these start from need not be there.
 func defaults(e study.Experiment, profile study.Profile, dataset string) (all []settings.Setting, err error) {
 	datasets := []string{dataset}
 	switch {

@@ -174,7 +174,7 @@ func describeRuns(folder string, runs []report.Run) string {
 	return title + "\n" + strings.Join(slices.Sorted(maps.Values(calls)), "")
 }
 
-// chosenRuns are the places of the named runs; without one of them, that of the first run with curves.
+// chosenRuns are the places of the named runs. If none is found, it is the first run with curves.
 func chosenRuns(runs []report.Run, names ...string) (places []int) {
 	places = lo.FilterMap(runs, func(r report.Run, i int) (int, bool) { return i, slices.Contains(names, r.Name) })
 	if len(places) == 0 {

@@ -118,7 +118,7 @@ func (r *Reader) Decode(into any) error {
 	return &ValueError{fmt.Sprintf("%s%.40s, want %s", field, mismatch.Value, cmp.Or(kinds[mismatch.Type.Kind()], "a whole number"))} // A number may have a million digits.
 }
 
-// kinds are the names of types but those of whole numbers.
+// kinds are the names of types, except whole numbers.
 var kinds = map[reflect.Kind]string{reflect.Struct: "an object", reflect.Slice: "a list", reflect.String: "a string", reflect.Float64: "a number"}
 
 // Skip reads the next value and forgets it, in little memory.

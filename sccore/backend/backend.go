@@ -120,10 +120,10 @@ func IsGo() bool {
 // CanLoadXLA reports whether this binary can load PJRT plugins. Only binaries built with a C compiler can.
 func CanLoadXLA() bool { return hasXLA }
 
-// Plugins lists the PJRT plugins that this machine can use, best first. It looks in the checkout and, if there are none, in the user's cache.
+// Plugins lists the PJRT plugins that this machine can use, best first. It looks in the checkout first, and in the user's cache if the checkout has none.
 func Plugins() []string { return pluginsOf(installs()) }
 
-// install is a folder that set-up installs into.
+// install is a folder into which set-up installs plugins.
 type install struct {
 	folder string
 	owner  string // Description for messages.

@@ -150,7 +150,7 @@ func DropPaths(random *rand.Rand, most float64, depth, batch int) []float32 {
 // TokensInTraining is [ViT.Tokens] with stochastic depth and hidden patches.
 //
 //   - keep: stochastic depth (Huang et al., 2016). What attention and MLP of each block add to the tokens of an image is multiplied by a factor of that image,
-//     [Depth, 2, batch], with those of attention first: 0 for what is dropped and 1/(1 − p) for the rest, where p is the probability of dropping it. Nil keeps
+//     [Depth, 2, batch], attention's first: 0 for what is dropped and 1/(1 − p) for the rest, where p is the probability of dropping it. Nil keeps
 //     everything. What the Object-Aware Filter adds is always kept.
 //   - masks: hidden patches (Bao et al., 2022, "BEiT"; iBOT). Where masks, [batch, rows·columns] of bool, is true, a learnt vector takes the place of the embedded
 //     patch, before the positions are added. The vector is the variable masked_embed, [1, Dim], which starts at 0 as in iBOT; it is not among [ViT.Weights]. Nil

@@ -64,7 +64,7 @@ func norm(scope *model.Scope, p parameters, x *Node) normed {
 	return normed{layers.LeanNormal(x, p.epsilon), weight, bias}
 }
 
-// into returns the weight, [in, out], and the bias, [out] or nil, of a linear layer with those of the norm before it.
+// into merges the norm into the linear layer after it, and returns the layer's weight, [in, out], and bias, [out] or nil.
 func (n normed) into(weight, bias *Node) (*Node, *Node) {
 	if n.weight == nil {
 		return weight, bias
@@ -215,7 +215,7 @@ const prototypeSize = 3
 //
 // The paper does not say where in its block the filter is, how h_o is mapped back to Dim features, or how many heads there are. Here the filter is between
 // self-attention and MLP, as cross-attention is in a transformer's decoder. A linear layer maps h_o to a residual of the patch tokens, as after self-attention.
-// The heads are those of the block. The [CLS] token and registers have no position on the map and pass unchanged. What [CLS] then learns of the filter depends
+// The filter has as many heads as the block. The [CLS] token and registers have no position on the map and pass unchanged. What [CLS] then learns of the filter depends
 // on [ViT].BlocksAfterFilter. With 0 the filter is in the last block, where no attention follows: for given weights the features of [CLS] are the same as
 // without the filter, which affects them only through the training of shared blocks. With 1 or more [CLS] attends to filtered patches.
 //
@@ -259,7 +259,7 @@ func (v ViT) filter(scope *model.Scope, p parameters, x *Node, rows, columns int
 }
 
 // RoPE are rotary position embeddings (Su et al., 2021) in two dimensions, as DINOv3 has them. The queries and keys of patch tokens are rotated,
-// and those of [CLS] and registers are not. Coordinates are those of the patches' centres, with each axis of the image from −1 to 1. The first
+// but not the ones of [CLS] and registers. Coordinates are the centres of patches, with each axis of the image from −1 to 1. The first
 // half of a head holds the first coordinates of the rotated pairs, the second half the second ones.
 //
 // In training DINOv3 also shifts and scales the coordinates at random. That is not done here.
@@ -319,7 +319,7 @@ func (v ViT) rotation(p parameters, rows, columns int) func(x *Node) *Node {
 	}
 }
 
-// Relate is the local-group module of Mugs (Zhou et al. 2022, "Mugs", section 3.2): a block of the transformer over an image's mean token and those of its
+// Relate is the local-group module of Mugs (Zhou et al. 2022, "Mugs", section 3.2): a block of the transformer over the mean tokens of an image and of its
 // nearest neighbours in memory, without positions, and the transformer's own final normalisation. It returns the image's token, [batch, Dim].
 //
 // mean, [batch, Dim], is the mean of all tokens of the last of [Tokens].Blocks; memory, [K, Dim], holds the mean patch tokens of earlier images. The

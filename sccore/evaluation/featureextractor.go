@@ -208,11 +208,10 @@ func (f *FeatureExtractor) run(images []Image, outputs Outputs) (all [][]Feature
 // Outputs says which features an extractor returns beside [CLS].
 type Outputs struct {
 	Patches bool
-	// Blocks are the blocks after which features are taken, counted from 1; the last one if there are none. The final normalisation is applied to each, as in
+	// Blocks are the blocks after which features are taken, counted from 1; by default the last one. The final normalisation is applied to each, as in
 	// get_intermediate_layers of DINO and DINOv2.
 	Blocks []int
-	// Resolution is the number of rows or columns, whichever are fewer, to which maps of patch features are resized, bilinearly and with the aspect kept; 0 for
-	// as many as patches.
+	// Resolution resizes maps of patch features bilinearly, so that their shorter side has this many cells. 0 keeps a cell for each patch.
 	Resolution int
 	// Keys takes the keys of a block's attention instead of patch tokens, see [encoder.Tokens].
 	Keys bool `json:",omitzero"`

@@ -225,7 +225,7 @@ func (s SampledPatches) Feature(i int) []float32 {
 }
 
 // Dispersion returns the patches as package dispersion takes them: the image stands for the object, so that pairs are of different images, as pseudo labels are.
-// Without background those of the first class have no label.
+// Without background, patches of the first class have no label.
 func (s SampledPatches) Dispersion(withoutBackground bool) dispersion.Patches {
 	patches := dispersion.Patches{Features: mat.NewDense(max(len(s.Patches), 1), max(s.Dim, 1), float64s(s.Features))}
 	for _, p := range s.Patches {

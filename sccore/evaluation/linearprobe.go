@@ -101,8 +101,8 @@ func (p LinearProbe) Protocol() string {
 	return fmt.Sprintf("linear probe, AdamW, %d epochs of batches of %d, rate %g", p.Epochs, p.Batch, p.LearningRate)
 }
 
-// Rank trains the classifier on labelled features. It returns for each query, [Q, Dim], the top classes, most probable first; all classes if there are fewer. The seed draws the images and their order. The last batch of an epoch may be smaller; the mean of its losses counts as much
-// as that of any other batch.
+// Rank trains the classifier on labelled features. It returns for each query, [Q, Dim], the top classes, most probable first; all classes if there are fewer. The seed draws the images and their order. The last batch of an epoch may be smaller, and counts as much
+// as any other batch.
 func (p LinearProbe) Rank(b compute.Backend, from knn.Labelled, queries []float32, top int, seed uint64) (ranked [][]int32, err error) {
 	if err := from.Check(queries, top); err != nil {
 		return nil, fmt.Errorf("linear probe: %w", err)
@@ -164,7 +164,7 @@ func (p LinearProbe) training(from knn.Labelled, seed uint64) headTraining {
 }
 
 // AuthorsProbe is linear classification as DINO measures it (eval_linear.py), and iBOT and Mugs after it: the protocol of the baselines' numbers in the paper's Tab. main. A
-// linear layer sees the [CLS] tokens of the last four blocks, or, of transformers wider than ViT-S, that of the last block and the mean of its patch tokens. SGD trains it
+// linear layer sees the [CLS] tokens of the last four blocks, or, of transformers wider than ViT-S, the [CLS] token of the last block and the mean of its patch tokens. SGD trains it
 // on random crops of at least 8 % of an image, mirrored half of the time: each epoch encodes all images anew.
 type AuthorsProbe struct {
 	Epochs       int     `json:"epochs" range:"[0,2^14]"` // 0 for no such probe.

@@ -82,7 +82,7 @@ func (n NoiseRate) Open(s Source) (Data, error) {
 	return d, err
 }
 
-// Measure measures the positive rate of the top decile, with that of bins and deciles as details, of patch tokens and of projected features.
+// Measure measures the positive rate of the top decile, for patch tokens and for projected features. The rates of bins and of all deciles are details.
 func (n NoiseRate) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
 	defer try.Handle(&err)
 	set := d.Test

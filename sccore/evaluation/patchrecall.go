@@ -21,7 +21,7 @@ import (
 )
 
 // PatchRecall classifies single patches, every class counting the same. It sees what mIoU hides where one class covers most pixels: a linear head that
-// answers background everywhere has a high accuracy and an mIoU near that of any other weak encoder, but the recall of chance.
+// answers background everywhere has a high accuracy and the mIoU of any other weak encoder, but the recall of chance.
 //
 // A patch counts if one class covers enough of its pixels. Training takes as many patches of each class. Recall is the mean over classes of the share
 // of their patches that are classified rightly, so chance is 100 % over the number of classes.
@@ -77,7 +77,7 @@ type PatchRecalls struct {
 	All        Recall   `json:"all"`
 	Foreground *Recall  `json:"foreground,omitempty"`
 	Names      []string `json:"names"` // The classes that count.
-	// ByImage are the counts of the test images behind the linear recall, that of k-NN, and the linear one without background.
+	// ByImage are the counts of the test images behind three recalls: linear, k-NN, and linear without background.
 	ByImage [3]stats.ByImage `json:"-"`
 }
 
@@ -115,7 +115,7 @@ func (p PatchRecall) Measure(ctx context.Context, e *Encoder, d Data) (r Result,
 	return r, nil
 }
 
-// Evaluate classifies the patches of one set's whole images by those of the other. train's seed draws the patches of both and the probe's batches. A class
+// Evaluate classifies the patches of whole images: those of test, by those of train. train's seed draws the patches of both and the probe's batches. A class
 // without a training patch is an error unless Least leaves it out, and so is a single class, of which recall is always 100 %. Where no class has more than
 // PerClass patches, all of them are held and the seed draws the probe's batches alone.
 func (p PatchRecall) Evaluate(ctx context.Context, b compute.Backend, train, test FrozenFeatures) (r PatchRecalls, err error) {
@@ -192,8 +192,8 @@ func pureClasses(a *datasets.SegmentedImage, grid, classes int, purity float64) 
 	return pure
 }
 
-// classify measures both classifiers on patches by class. images are those of the patches that are asked, of count; counts are by image, of the linear classifier and
-// of k-NN.
+// classify measures both classifiers on patches by class. images tells from which of count images each asked patch is. counts are by image, first of the linear
+// classifier, then of k-NN.
 func (p PatchRecall) classify(b compute.Backend, known, asked [][][]float32, images [][]int, count int, seed uint64) (r Recall, counts [2]stats.ByImage, err error) {
 	defer try.Handle(&err)
 	classes := len(known)

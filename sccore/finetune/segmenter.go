@@ -55,7 +55,7 @@ func (s Segmenter) decoder(channels int, train bool) heads.Decoder {
 	return d
 }
 
-// auxiliary is the width of the auxiliary head of UPerNet, and fpn that of the head of the FPN.
+// auxiliary is the width of UPerNet's auxiliary head, and fpn the width of the FPN's head.
 func (s Segmenter) auxiliary() int { return min(256, s.Channels) }
 func (s Segmenter) fpn() int       { return min(128, s.Channels/2) }
 

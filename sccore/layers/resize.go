@@ -100,8 +100,8 @@ func averageWeights(from, to int) []float64 {
 }
 
 // RoIAlign pools one box of each feature map to OutputSize×OutputSize features (He et al., Mask R-CNN, 2017), as torchvision.ops.roi_align
-// does with aligned=True: each bin is the mean of SamplingRatio×SamplingRatio bilinear samples. Along an axis where a box has no length, all samples
-// lie at one place; if their number follows from the size, there are none and the features are 0.
+// does with aligned=True: each bin is the mean of SamplingRatio×SamplingRatio bilinear samples. A box without width or height is sampled at
+// one place along that axis; with a SamplingRatio of 0 it has no samples, and its features are 0.
 //
 // The paper aligns two views with it ("Cross-view alignment"). Given each view's box of the overlap, from [views.Overlap], the pooled
 // features of both views belong to the same places in the image.

@@ -233,7 +233,7 @@ func centre(features *mat.Dense) *mat.Dense {
 	return features
 }
 
-// TopKAccuracy is the percentage of labels among the first k classes of their ranking; 0 if there are none.
+// TopKAccuracy is the percentage of samples whose label is among the first k classes of their ranking; 0 without samples.
 func TopKAccuracy(ranked [][]int32, labels []int32, k int) float64 {
 	if len(ranked) != len(labels) || len(labels) == 0 {
 		return 0

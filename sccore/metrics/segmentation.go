@@ -215,7 +215,7 @@ func EvaluateJF(truth, predicted [][]uint8, height, width, objects int) ([]JF, e
 	return out, nil
 }
 
-// MeanJF is the mean over objects, of any videos; 0 if there are none.
+// MeanJF is the mean over the objects of all videos; 0 without objects.
 func MeanJF(objects []JF) (mean JF) {
 	for _, o := range objects {
 		for _, m := range []struct{ to, from *JFMeasure }{{&mean.J, &o.J}, {&mean.F, &o.F}} {

@@ -52,7 +52,7 @@ type Images struct {
 	Summary  string   // How many images there are, and what they are taken for.
 	Skipped  []string // Files that are no images or cannot be read, with the reason.
 
-	folders  []*datasets.ImageFolder // All that are trained on or held out.
+	folders  []*datasets.ImageFolder // The folders of all images, trained on or held out.
 	held     *datasets.Images        // Held out of training.
 	classes  []string                // The class folders; nil if there are none.
 	bank     *datasets.Images        // Training images of the class folders, with labels.

@@ -22,7 +22,7 @@ const Pretraining = "pretrain"
 
 // Config is the configuration of training with the method in two stages, and of what measures it.
 type Config struct {
-	// Init is a file of weights to start from, an official checkpoint or that of an earlier run. It replaces the first stage.
+	// Init is a file of weights to start from: an official checkpoint or the encoder of an earlier run. It replaces the first stage.
 	Init   string        `json:"init"`
 	Ignore string        `json:"ignore,omitzero"` // Patterns of the keys in the file of init that are left out, with spaces between them.
 	First  sccore.Config `json:"first"`           // The stage of alignment.
@@ -147,9 +147,9 @@ func (c Config) Check(profile study.Profile, read bool) error {
 	return synthetic.Check("images", c.Images, "second.canvas", c.Second.ImageSize)
 }
 
-// Configure makes a profile's configuration that of a call, and checks it: it applies --set, and takes from Init, if there is one, what --set leaves open, which are
-// the encoder, the resizing of its positions, and the nearest sizes of views and images that are made of its patches; synthetic images are encoded whole. It warns
-// of what becomes another. A --set that names an encoder leaves nothing open, and a file that cannot be read says nothing. config points to the configuration that
+// Configure applies --set to a profile's configuration and checks it. What --set leaves open comes from the file Init, if there is one: the encoder, the resizing of
+// its positions, and the nearest sizes of views and images that are whole numbers of its patches. Synthetic images are encoded whole. It warns of sizes
+// that change. A --set that names an encoder leaves nothing open, and a file that cannot be read changes nothing. config points to the configuration that
 // has c in it. The profiles real and full need a file. In real the momentum of the target branch follows the steps, unless --set sets it.
 func (c *Config) Configure(o study.Options, config checked, read bool) (err error) {
 	defer try.Handle(&err)

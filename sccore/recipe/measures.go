@@ -287,8 +287,8 @@ func missingRecall(dir string) (missing []string) {
 	return nil
 }
 
-// openRecall opens PASCAL VOC below the data folder: all images that train the classifiers, because a fifth of a small set has too few patches of a class, and a
-// seed's share of those that test them. Without the dataset there are none.
+// openRecall opens PASCAL VOC below the data folder. Every seed trains the classifiers on all training images, because a fifth of a small set has too few patches
+// of a class, and tests them on its share of the test images. Without the dataset it opens nothing.
 func (d *Data) openRecall(o study.Options, c Recall, seed, shares int) error {
 	var sets [2]*datasets.Segmentation
 	var identities []string

@@ -12,7 +12,7 @@
 //	Head     string  `json:"head" oneof:"linear|fcn"`   // One of two texts.
 //	LambdaBy string  `json:"lambda_by" oneof:"|length"` // Nothing or a text.
 //
-// A range of a list or a map is that of its elements. Check leaves out a group of range "-", which is not always checked: Rules may do it, by [CheckGroup].
+// The range of a list or a map applies to its elements. Check leaves out a group of range "-", which is not always checked: Rules may do it, by [CheckGroup].
 package settings
 
 import (
@@ -58,7 +58,7 @@ func Key(key string) string {
 	return shown.String()
 }
 
-// Given reports whether assignments, as those of [Apply], have one of a key.
+// Given reports whether one of the assignments, as [Apply] takes them, is for a key.
 func Given(assignments []string, key string) bool {
 	return slices.ContainsFunc(assignments, func(assignment string) bool {
 		given, _, ok := strings.Cut(assignment, "=")
@@ -66,7 +66,7 @@ func Given(assignments []string, key string) bool {
 	})
 }
 
-// fieldsOf lists the fields of a group, with those of embedded structs. Their keys are those within the group.
+// fieldsOf lists the fields of a group and of its embedded structs, with their keys within the group.
 func fieldsOf(group reflect.Value) []member {
 	return lo.FlatMap(membersOf("", group), func(m member, _ int) []member {
 		if m.key == "" {
@@ -162,7 +162,7 @@ func list(key string, config reflect.Value) (all []Setting, err error) {
 
 // member is a field of a configuration.
 type member struct {
-	key   string // Its whole key; that of the configuration for an embedded struct.
+	key   string // Its whole key; an embedded struct has the key of the configuration around it.
 	field reflect.StructField
 	value reflect.Value
 }

@@ -155,7 +155,7 @@ type Row struct {
 // Column is a column of a table.
 type Column struct {
 	Head   string
-	From   []string // The columns of the records; that of the head's name by default.
+	From   []string // The columns of the records; by default the one that is named as the head.
 	Detail string   // The detail of the records; empty for their value.
 	Factor float64  // What numbers are multiplied by; 1 by default.
 	Apart  bool     // Whether the paper's numbers do not compare with ours.
@@ -240,7 +240,7 @@ func (r Results) cell(row Row, column Column) (cell figures.Cell) {
 	return cell
 }
 
-// architecture is that of the encoder that a row's records evaluate; empty without one.
+// architecture names the architecture of the encoder that a row's records evaluate; empty without one.
 func (r Results) architecture(row string, columns ...string) string {
 	for _, column := range columns {
 		if records := r.Of(row, column); len(records) > 0 {

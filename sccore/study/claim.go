@@ -29,7 +29,7 @@ type Evidence struct {
 }
 
 // DetailGate is the detail of a record of a training with CoTAP that says how well its correspondences told objects at its start: the precision of the 5 % of pairs of
-// objects with the highest S_t, over that of all of them.
+// objects with the highest S_t, divided by the precision of all pairs.
 const DetailGate = "start_gate"
 
 // leastGate is the gate of claims about CoTAP, which compare runs that have [DetailGate] with runs that have it not.

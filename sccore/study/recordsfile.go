@@ -80,7 +80,7 @@ func Records(dir string) ([]Record, error) {
 	return records, err
 }
 
-// BrokenLines lists, with file and line number, the lines of an experiment's records file that are not records, or whose digest is that of another content. It does
+// BrokenLines lists, with file and line number, the lines of an experiment's records file that are not records, or whose digest does not fit their content. It does
 // not list a last line without a line break and a digest: a kill has cut it short, and its run runs again.
 func BrokenLines(dir string) ([]string, error) {
 	_, broken, err := readRecords(dir)

@@ -249,7 +249,7 @@ func CheckpointStep(name string) (step int, ok bool) {
 // Clean removes all checkpoints except the final file. Callers do so once the run's results are recorded.
 func (l *Loop[M]) Clean() error { return RemoveCheckpoints(l.Dir, 0) }
 
-// RemoveCheckpoints removes the oldest checkpoints that a run has left in its folder and keeps the given number of them. Their names are not those of final files.
+// RemoveCheckpoints removes the oldest checkpoints that a run has left in its folder and keeps the given number of them. Final files have other names.
 func RemoveCheckpoints(dir string, keep int) (err error) {
 	defer try.Handle(&err)
 	names := try.E1(listCheckpoints(dir))

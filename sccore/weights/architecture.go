@@ -31,7 +31,7 @@ const (
 )
 
 // identify returns the transformer in a file. Most follows from the names and shapes of tensors. The rest, the number of heads and a few numbers, follows
-// from given, where it says something, from the file's metadata or its config.json, or is that of the published transformers of its kind.
+// from given, where it says something, from the file's metadata or its config.json, or is as in the published transformers of its kind.
 func (e evidence) identify(given encoder.ViT) (_ encoder.ViT, err error) {
 	defer try.Handle(&err)
 	none := encoder.ViT{}

@@ -36,8 +36,8 @@ const (
 //go:embed names.csv
 var namesFile string
 
-// codes are names.csv, the one table of names, by naming and [Naming.code]: our name, that of an [encoder.Weight] with "." for "/" and without its block, to the
-// code's, which "=" says is the same. A name that ends with a dot is that of a weight and a bias. A weight that the code has in pieces has a name for each. The MLP
+// codes are names.csv, the one table of names, by naming and [Naming.code]: our name (of an [encoder.Weight], with "." for "/" and without its block) to the
+// code's; "=" says that they are the same. A name that ends with a dot stands for a weight and a bias. A weight that the code has in pieces has a name for each. The MLP
 // of SwiGLU is "swiglu" in place of "mlp".
 //
 // places are the same table read backwards. A name that is a piece for one code and a whole weight for another counts as the piece.
@@ -86,8 +86,8 @@ var (
 		false: regexp.MustCompile(`^blocks\.(?:\d{1,4}\.)?(\d{1,4})\.(.*)$`),
 		true:  regexp.MustCompile(`^(?:encoder\.|model\.)?layer\.(\d{1,4})\.(.*)$`),
 	}
-	// others are known and no weights. Those of official files are heads, those of Leopart with prototypes and those of EUPE; the blocks of Mugs' heads; a
-	// normalisation in DINOv3's training; and the decoder of MAE.
+	// others are known names that are no weights. In official files they are heads (also Leopart's, with prototypes, and EUPE's), the blocks of Mugs' heads, a
+	// normalisation in DINOv3's training, and the decoder of MAE.
 	others = map[bool]*regexp.Regexp{
 		false: regexp.MustCompile(`^(head|pre_logits|projection_head|prototypes|projectors|relation_blocks|local_cls_norm|` +
 			`decoder_(embed|blocks|norm|pred))\..*$|^decoder_pos_embed$`),
@@ -232,7 +232,7 @@ func (n Naming) Fits(v encoder.ViT) error {
 	return nil
 }
 
-// NamingOf returns whose names the transformer has that [ReadViT] reads from a file without the name of a branch. Names that timm shares with the official code, as those of
+// NamingOf returns whose names the transformer has that [ReadViT] reads from a file without the name of a branch. Names that timm shares with the official code, as for
 // DINO's first transformers, count as timm's.
 func NamingOf(path string, ignore ...string) (n Naming, err error) {
 	err = open(path, func(file *sources, facts modelFacts) error {

@@ -168,7 +168,7 @@ func (w worker) Run(r *run) (err error) {
 		Resumed: func(int) {
 			before = h.Seconds
 			if h.Backend != backend.Name() {
-				r.Warnf("%s resumes on %s after %s: its results will equal those of neither backend alone", r.Cell.Name(), backend.Name(), h.Backend)
+				r.Warnf("%s resumes on %s after %s: its results will differ from a run on either backend alone", r.Cell.Name(), backend.Name(), h.Backend)
 			}
 		},
 		Evaluators: []train.Evaluator{{Name: "knn", Every: c.EvaluateEvery * w.StepsPerEpoch(), Evaluate: func(context.Context) (map[string]float64, error) {

@@ -330,7 +330,7 @@ func (w baseline) Run(r *run) (err error) {
 	return record(r, frozen, how)
 }
 
-// anyPoint is what the curves of all arms have: those of baselines, and those of the method, whose points are sccore.StepMetrics.
+// anyPoint is what points of all curves have: the baselines' and the method's, which are sccore.StepMetrics.
 type anyPoint struct {
 	Step      int                `json:"step"`
 	Total     float64            `json:"total"`

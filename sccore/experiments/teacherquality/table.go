@@ -98,7 +98,7 @@ func (k kind) gains() figures.Table {
 }
 
 // predictions is the table of what was predicted before any run: at an equal share of the gradient CoTAP gains more than each other loss, and its gain
-// follows the precision at the top and not the AUC. Nothing is inferred from photographs on which the measure does not show training.
+// follows the precision at the top and not the AUC. It is empty for photographs if the measure cannot tell trained encoders from random weights there.
 func (k kind) predictions() figures.Table {
 	t := k.table("predictions")
 	t.Columns = []string{"points or correlation"}

@@ -115,8 +115,8 @@ func cells(o study.Options, dataset string) (cells []study.Cell[Config], err err
 	return cells, err
 }
 
-// trainedEncoders returns the records of the augmentation study whose encoders are measured, in the order of the paper's table. If there are none, the
-// error says how to train some.
+// trainedEncoders returns the records of effect-aug, whose encoders are measured, in the order of the paper's table. Without any, the error says how to train
+// some.
 func trainedEncoders(o study.Options) (trained []study.Record, err error) {
 	results, err := augmentation.Load(o)
 	if err != nil {

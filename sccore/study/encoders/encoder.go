@@ -156,7 +156,7 @@ func list(o study.Options, table string, seeds int, read bool) (all []seeded, re
 // rowName is the name of a row that --set weights.NAME=FILE adds. Names of cells have it as a part.
 var rowName, signs, notDigits = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]*$`), regexp.MustCompile(`[^\pL\d]`), regexp.MustCompile(`\D`)
 
-// misspelt reports whether a name is nearly that of another row: other signs or capitals, or one other letter before the size. Digits tell versions apart.
+// misspelt reports whether a name is nearly another row's: other signs or capitals, or one other letter before the size. Digits tell versions apart.
 func misspelt(name, row string) bool {
 	if strings.EqualFold(signs.ReplaceAllString(name, ""), signs.ReplaceAllString(row, "")) {
 		return name != row
@@ -166,7 +166,7 @@ func misspelt(name, row string) bool {
 	return size == other && notDigits.ReplaceAllString(a, "") == notDigits.ReplaceAllString(b, "") && edlib.OSADamerauLevenshteinDistance(a, b) == 1
 }
 
-// fromFiles returns the encoders that --set weights.KEY=FILE names: those of a row of the paper's table, or of a row under another name. It reads each file, so that a file that does not fit its row is an error before
+// fromFiles returns the encoders that --set weights.KEY=FILE names, for a row of the paper's table or for another name. It reads each file, so that a file that does not fit its row is an error before
 // anything runs. Keys in it that match a pattern of ignore are left out.
 func fromFiles(table, key, file, ignore string, seeds int) (all []seeded, err error) {
 	defer try.Handle(&err)

@@ -153,7 +153,7 @@ func DrawEach(
 // drawnImages is the number of images in a figure of predictions.
 const drawnImages = 6
 
-// Predictions segments n evenly spread test images with what a cell has left, that of the lowest seed of a row ("random", "second", "dino-s16") and a column. It also
+// Predictions segments n evenly spread test images with what a cell has left: the one of the lowest seed in a row ("random", "second", "dino-s16") and a column. It also
 // returns the names of the classes. A row and column without records is an error.
 type Predictions func(r study.Results, b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error)
 
@@ -201,7 +201,7 @@ func (predict Predictions) Drawn(table string) func(study.Results, study.FigureS
 	}
 }
 
-// ByPlace compares columns, "dataset/head", or datasets: by the places of the datasets, and then by those of the heads.
+// ByPlace compares columns, "dataset/head", or datasets: by the places of the datasets, and then of the heads.
 func ByPlace(datasets, heads []string) func(a, b string) int {
 	place := func(column string) int {
 		dataset, head, _ := strings.Cut(column, "/")

@@ -38,7 +38,7 @@ type Tuning[C comparable, D study.Data, T any, R Tuner[M], M any] struct {
 	Unit    string                            // What a batch has: "image" or "crop".
 	Amount  func(config C) (steps, batch int) // How long a training is.
 
-	// Training is the trainer's configuration. With a method FLOPs() float64, those of a unit forward, records say how much was computed, and with how much memory.
+	// Training is the trainer's configuration. If it has a method FLOPs() float64, for one unit forward, records say how much was computed, and with how much memory.
 	Training func(config C, vit encoder.ViT, d D) (T, error)
 	New      func(b compute.Backend, config T) (R, error)
 	KeepAll  bool // Trainers are small, so that all of them stay compiled, not the last alone.

@@ -89,10 +89,9 @@ type Result struct {
 
 // Number is one of the numbers of an evaluation.
 type Number struct {
-	Name    string             `json:"name"`            // "linear": tells it from the others, in columns and curves.
-	Metric  string             `json:"metric"`          // "recall".
-	Unit    string             `json:"unit,omitempty"`  // "%", or empty.
-	Lower   bool               `json:"lower,omitempty"` // Lower is better.
+	Name    string             `json:"name"`           // "linear": tells it from the others, in columns and curves.
+	Metric  string             `json:"metric"`         // "recall".
+	Unit    string             `json:"unit,omitempty"` // "%", or empty.
 	Value   float64            `json:"value"`
 	Details map[string]float64 `json:"details,omitempty"` // Further numbers, by name.
 }

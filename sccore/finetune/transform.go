@@ -243,19 +243,9 @@ func fromHSV(h, s, v uint8) [3]uint8 {
 	fused := func(share float32) float32 { return float32(1 - float64(saturation)*float64(share)) } // The product is exact.
 	level := func(factor float32) uint8 { return uint8(float32(float32(value*factor) * 255)) }
 	full, low, falling, rising := level(1), level(1-saturation), level(fused(hue)), level(fused(1-hue))
-	switch sector {
-	case 0:
-		return [3]uint8{full, rising, low}
-	case 1:
-		return [3]uint8{falling, full, low}
-	case 2:
-		return [3]uint8{low, full, rising}
-	case 3:
-		return [3]uint8{low, falling, full}
-	case 4:
-		return [3]uint8{rising, low, full}
-	}
-	return [3]uint8{full, low, falling}
+	return [6][3]uint8{
+		{full, rising, low}, {falling, full, low}, {low, full, rising}, {low, falling, full}, {rising, low, full}, {full, low, falling},
+	}[sector]
 }
 
 // Scale says how large images become: as large as they can with their aspect kept, their longer side at most Long and their shorter side at most Short.

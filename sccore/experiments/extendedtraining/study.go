@@ -2,7 +2,7 @@
 // with their own losses, on objects, on scenes and on the mixture of both, beside the method and its alignment losses alone, all from the same encoder, for
 // the same number of steps and images.
 //
-// A baseline is trained from scratch, or read from a file. The next arm gets a case in newWorker and rows in the tables of its file.
+// A baseline is trained from scratch, or read from a file. Another continuation gets a case in newWorker and rows in the tables of its file.
 package extendedtraining
 
 import (
@@ -30,7 +30,7 @@ import (
 // Name is the experiment's name.
 const Name = "extended-training"
 
-// Config is the configuration that all arms of a baseline share: First are the method's alignment losses alone, Second is the method, and both start from
+// Config is the configuration that all continuations of a baseline share: First are the method's alignment losses alone, Second is the method, and both start from
 // the baseline. The rest of maintable.Config measures encoders; its Init and Ignore are not used.
 type Config struct {
 	maintable.Config
@@ -44,7 +44,7 @@ type Config struct {
 // OmitPaths omits the path of the file of weights.
 func (c *Config) OmitPaths() { c.Weights = "" }
 
-// The rows: what the arms of a baseline start from, and the arms.
+// The rows: a trained baseline, and its continuations.
 const (
 	rowStart     = "start"
 	rowObjects   = "own-objects"
@@ -66,7 +66,7 @@ func ProfileConfig(profile study.Profile, read bool, baseline string) Config {
 	own.Batch, own.Steps, own.WarmupSteps, own.LearningRate, own.FinalLearningRate = method.Batch, method.Steps, method.WarmupSteps, method.LearningRate, method.FinalLearningRate
 	own.TargetMomentum, own.FinalTargetMomentum = method.TargetMomentum, method.FinalTargetMomentum
 	if profile == study.Full {
-		// The authors' schedules are at their ends, and would begin anew: rate, momentum and steps are the method's, so that the arms are alike; temperature
+		// The authors' schedules are at their ends, and would begin anew: rate, momentum and steps are the method's, so that continuations are alike; temperature
 		// and decay are what the authors end with. A full checkpoint gives both branches and the heads; with a file of an encoder heads are new. Views are the authors', with
 		// ten local crops beside the method's four.
 		own.WeightDecay, own.EpochSteps = own.FinalWeightDecay, 1_281_167/method.Batch
@@ -93,9 +93,9 @@ func (c Config) check(profile study.Profile, read bool) error {
 	case c.Init != "" || c.Ignore != "":
 		return errors.New("init: each baseline has a file of its own: --set dino.weights=FILE")
 	case c.First.Steps != c.Second.Steps || c.Own.Steps != c.Second.Steps:
-		return fmt.Errorf("first.steps %d, second.steps %d, own.steps %d: all arms take the same number of steps", c.First.Steps, c.Second.Steps, c.Own.Steps)
+		return fmt.Errorf("first.steps %d, second.steps %d, own.steps %d: want the same number of steps", c.First.Steps, c.Second.Steps, c.Own.Steps)
 	case c.First.Batch != c.Second.Batch || c.Own.Batch != c.Second.Batch:
-		return fmt.Errorf("first.batch %d, second.batch %d, own.batch %d: all arms take the same number of images", c.First.Batch, c.Second.Batch, c.Own.Batch)
+		return fmt.Errorf("first.batch %d, second.batch %d, own.batch %d: want the same number of images", c.First.Batch, c.Second.Batch, c.Own.Batch)
 	case c.Own.Encoder != c.Second.Encoder || c.First.Encoder != c.Second.Encoder || c.Weights == "" && c.Start.Encoder != c.Own.Encoder:
 		return fmt.Errorf("start.encoder %s, own.encoder %s, first.encoder %s, second.encoder %s: want one encoder", c.Start.Encoder, c.Own.Encoder, c.First.Encoder, c.Second.Encoder)
 	case c.EvaluateEvery == 0:
@@ -107,7 +107,7 @@ func (c Config) check(profile study.Profile, read bool) error {
 // baselineOf is a part of a cell's path: baseline/row, or images/baseline/row.
 func baselineOf(c study.Cell[Config]) string { return c.Path[len(c.Path)-2] }
 
-// cells lists the cells of a call: all arms of a baseline and a seed before the next baseline.
+// cells lists the cells of a call: all rows of a baseline and a seed before the next baseline.
 func cells(o study.Options, dataset string) (cells []study.Cell[Config], err error) {
 	defer try.Handle(&err)
 	read, configs := dataset == recipe.Images, map[string]Config{}
@@ -216,14 +216,14 @@ var Study = maintable.Spec(study.Spec[Config, maintable.Data]{
 	Figures: drawn,
 })
 
-// encoderFile is in a cell's folder. The arms start from the encoder of the start's teacher.
+// encoderFile is in a cell's folder. Continuations start from the encoder of the start's teacher.
 const encoderFile = "encoder.safetensors"
 
 // run is a running cell.
 type run = study.Run[Config, maintable.Data]
 
-// arms is how the method and its alignment losses train from the encoder of a baseline.
-var arms = recipe.Cells[Config, maintable.Data]{
+// byMethod continues a baseline with the method, or with its alignment losses alone.
+var byMethod = recipe.Cells[Config, maintable.Data]{
 	Stage: func(c study.Cell[Config]) recipe.Stage {
 		s := recipe.Stage{Name: "alignment", Config: c.Config.First, After: filepath.Join(rowStart, encoderFile)}
 		if c.Row == rowMethod {
@@ -241,7 +241,7 @@ var arms = recipe.Cells[Config, maintable.Data]{
 func newWorker(r *run) (_ study.Worker[Config, maintable.Data], err error) {
 	defer try.Handle(&err)
 	if ofMethod(r.Cell) {
-		return arms.NewWorker(r)
+		return byMethod.NewWorker(r)
 	}
 	r.Say("compiling")
 	trainer := try.E1(selfdistillation.NewTrainer(r.Backend(), images(r.Data, rowMixture), r.Cell.Config.Own))
@@ -279,7 +279,7 @@ func (w baseline) Close() {
 	w.trainer.Close()
 }
 
-// Run trains and measures a baseline, or continues it from the teacher of the start, from which the other arms start, too. The start itself is that teacher. A full
+// Run trains and measures a baseline, or continues it from the teacher of the start, from which the other continuations start, too. The row start has that teacher itself. A full
 // checkpoint of the authors lets the baseline go on as they would: with both branches and the heads.
 func (w baseline) Run(r *run) (err error) {
 	defer try.Handle(&err)

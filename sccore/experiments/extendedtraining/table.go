@@ -59,10 +59,10 @@ func table(r study.Results, name, label string, kinds []string) study.Table {
 	return t
 }
 
-const common = " All arms of a seed start from the same encoder and take the same number of steps and images; the method's target branch also sees one positive of " +
+const common = " All continuations of a seed start from the same encoder and take the same number of steps and images; the method's target branch also sees one positive of " +
 	"each object. The paper prints a figure without numbers."
 
-// tables are the paper's figure as a table, which is what the arms gain over the initial model; the numbers themselves, of all columns; and the arms compared, with 95 %
+// tables are the paper's figure as a table, which is what continuations gain over the initial model; the numbers themselves, of all columns; and the continuations compared, with 95 %
 // intervals for mIoU. Differences are paired by seed.
 func tables(r study.Results) []figures.Table {
 	heads := ""
@@ -93,7 +93,7 @@ func pooled(r study.Results, column, row, other string) []float64 {
 	return r.Quantity(figures.Quantity{Column: strings.Join(columns, " & "), Row: row, MinusRow: other})
 }
 
-// Curves plots what the evaluators measured along the training of the arms of a baseline, such as "dino", as gains over the initial model, means over seeds: of
+// Curves plots what the evaluators measured along the continuations of a baseline, such as "dino", as gains over the initial model, means over seeds: of
 // k-NN classification and of linear segmentation, or of the effective rank of patch features for images without labels. A baseline without curves is an error.
 func Curves(r study.Results, out, baseline string) (all figures.CurvesRow, err error) {
 	defer try.Handle(&err)
@@ -145,7 +145,7 @@ func gainsAlong(r study.Results, out, baseline, row, value string) (gains map[in
 	return gains, nil
 }
 
-// drawn draws what the arms of each baseline gain along training, on real and on synthetic images.
+// drawn draws what the continuations of each baseline gain, on real and on synthetic images.
 func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
 	for _, r := range results.Kinds() {
 		for _, baseline := range baselines(r) {
@@ -154,7 +154,7 @@ func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
 				name = append(name, "images")
 			}
 			curves, err := Curves(r, from.Out, baseline)
-			all.Add(curves, err, "What longer training adds to "+titles[baseline]+", by arm, along training: gains over the initial model, means over seeds.", name...)
+			all.Add(curves, err, "What longer training adds to "+titles[baseline]+", along training: gains over the initial model, means over seeds.", name...)
 		}
 	}
 }

@@ -233,16 +233,8 @@ func tablesOf(t *testing.T, out string) string {
 
 // TestNetHoldsTables makes the net's tables from its records, in a second: what shows numbers is tested without measuring them.
 func TestNetHoldsTables(t *testing.T) {
-	records, err := os.ReadFile(filepath.Join("testdata", "net", "records.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	out := t.TempDir()
-	for line := range strings.Lines(string(records)) {
-		var r study.Record
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatal(err)
-		}
+	for _, r := range netRecords(t) {
 		if err := r.Append(study.Folder(out, r.Experiment)); err != nil {
 			t.Fatal(err)
 		}

@@ -59,6 +59,7 @@ func (s Spec[C, D]) Selected(records []Record, o Options) (selected []Record, er
 			}
 		}
 		if r.Profile == o.Profile && hashes[dataset][r.ConfigHash] {
+			r.Asked = true
 			selected = append(selected, r)
 		}
 	}
@@ -125,14 +126,14 @@ func resultsOf(profile Profile, records []groupedRecord) Results {
 	}
 	for _, r := range records {
 		key := [2]string{r.Row, r.Column}
-		if c := chosen[r.group]; r.common != c.common || r.Data != c.Data {
+		if c := chosen[r.group]; !r.Asked && r.common != c.common || r.Data != c.Data {
 			if results.leftOut[r.Column] == nil {
 				results.leftOut[r.Column] = map[string]int{}
 			}
 			results.leftOut[r.Column][r.differs(c)]++
 			continue
 		}
-		results.changed[r.Column] = r.changed
+		results.changed[r.Column] = lo.Union(results.changed[r.Column], r.changed)
 		group := slices.DeleteFunc(results.runs[key], func(old Record) bool { return old.Seed == r.Seed })
 		group = append(group, r.Record)
 		slices.SortFunc(group, func(a, b Record) int { return a.Seed - b.Seed })

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute"
+	"github.com/janpfeifer/must"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/study"
@@ -121,5 +123,38 @@ func TestNoiseToleranceJudgesItsClaim(t *testing.T) {
 	}
 	if _, _, err := figures.Render(Curves(results)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRatesAreComparedByWhatWasAskedFor: a rate for both losses is one setting, though it is another multiple of each loss's own rate. A rate of one loss alone stands beside the other
+// loss only where it was asked for.
+func TestRatesAreComparedByWhatWasAskedFor(t *testing.T) {
+	records := func(set ...string) (all []study.Record) {
+		o := study.Options{Profile: study.Smoke, Set: set}
+		for _, c := range must.M1(cells(o, "")) {
+			all = append(all, study.Record{
+				Profile: study.Smoke, Cell: c.Name(), Row: c.Config.Loss, Column: flippedColumn(c.Config.Flipped), Config: study.EncodeConfig(c.Config), ConfigHash: c.Hash(),
+			})
+		}
+		return all
+	}
+	for _, c := range []struct {
+		recorded, asked []string
+		want            string
+	}{
+		{nil, nil, "bce cotap"}, {[]string{"rate=0.02"}, nil, "bce cotap"}, {[]string{"bce.rate=2"}, nil, "cotap"},
+		{[]string{"rate=0.02"}, []string{"rate=0.02"}, "bce cotap rate=0.02"}, {[]string{"rate=1"}, []string{"rate=1"}, "bce cotap rate=1"},
+		{[]string{"bce.rate=2"}, []string{"bce.rate=2"}, "bce cotap rate=2"}, {[]string{"rate=0.02"}, []string{"rate=3"}, ""},
+	} {
+		selected := must.M1(Study.Selected(records(c.recorded...), study.Options{Profile: study.Smoke, Set: c.asked}))
+		results := must.M1(Study.Results(selected, study.Smoke))
+		shown := lo.Filter(lossNames, func(loss string, _ int) bool { return results.Recorded(loss, flippedColumn(0), flippedColumn(0.2)) })
+		if _, changed, ok := strings.Cut(tables(results)[0].Caption, "differ from the profile's: "); ok && c.asked != nil {
+			changed, _, _ = strings.Cut(changed, ". ")
+			shown = append(shown, strings.TrimSuffix(changed, "."))
+		}
+		if got := strings.Join(shown, " "); got != c.want {
+			t.Errorf("recorded with %v, asked for %v: shows %q, want %q", c.recorded, c.asked, got, c.want)
+		}
 	}
 }

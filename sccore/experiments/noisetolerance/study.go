@@ -112,8 +112,10 @@ var Study = study.Spec[Config, study.GeneratedData]{
 		return c
 	},
 	Common: func(config, profileConfig Config) Config {
-		// Losses and their learning rates may differ. Nothing else may.
-		config.Loss, config.Flipped, config.LearningRate = "", 0, config.LearningRate/profileConfig.LearningRate
+		config.Loss, config.Flipped = "", 0
+		if config.LearningRate == profileConfig.LearningRate { // Each loss has its own.
+			config.LearningRate = 0
+		}
 		return config
 	},
 	Tables: tables,

@@ -70,7 +70,7 @@ func TestDocsPrintCommandsThatThereAre(t *testing.T) {
 func TestTheCommandLineIsDocumented(t *testing.T) {
 	t.Setenv("SEMCON_DATA", "")
 	t.Setenv("SEMCON_PROFILE", "")
-	page := bytes.NewBufferString("# The command line\n\nWhat `--help` says of every verb. `semcon completion --help` sets up completion in a shell.\n\n")
+	page := bytes.NewBufferString("# The command line\n\nWhat `--help` says of every verb. `semcon completion --help` sets up completion in a shell; in bash it needs the package bash-completion.\n\n")
 	for _, v := range newRoot().Commands() {
 		for _, c := range append([]*cobra.Command{v}, v.Commands()...) {
 			c.DisableAutoGenTag = true

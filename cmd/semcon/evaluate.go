@@ -85,6 +85,9 @@ func evaluationVerb(named evaluation.Named, texts flagTexts) *cobra.Command {
 		texts = maps.Clone(texts)
 		texts["dataset"] = flagText{Usage: "`NAME` of the dataset: " + strings.Join(named.Datasets, ", "), Default: choices[0], OneOf: choices}
 	}
+	if !slices.Equal(named.Datasets, datasets.SegmentationKeys()) {
+		texts = lo.OmitByKeys(texts, []string{"classes"}) // Of pixels.
+	}
 	choice := weightFlags(cmd, texts, &c)
 	has := try.E1(settings.List(reflect.ValueOf(e).Elem().Interface()))
 	for _, s := range has {
@@ -121,7 +124,7 @@ func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitF
 	try.E(v.Complete())
 	patch := v.ViT.PatchSize
 	c.Size = cmp.Or(c.Size, max(v.size/patch, 1)*patch)
-	refuse(c.Size%patch != 0, "--size: images of %[1]d×%[1]d pixels cannot be split into the transformer's patches of %[2]d", c.Size, patch)
+	requireWhole(c.Size, patch)
 	for _, key := range c.Sizes {
 		c.Set = append([]string{fmt.Sprintf("%s=%d", key, c.Size)}, c.Set...)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/evaluation"
 )
 
@@ -120,7 +121,8 @@ func TestEvaluateErrors(t *testing.T) {
 			if status != test.status || stdout != "" {
 				t.Errorf("exit status %d, want %d; printed %q", status, test.status, stdout)
 			}
-			wantLine(t, stderr, "semcon evaluate: ", test.stderr)
+			verb, _, _ := strings.Cut(test.args, " ")
+			wantLine(t, stderr, lo.Ternary(verb == "coco", "semcon evaluate coco: ", "semcon evaluate: "), test.stderr)
 		})
 	}
 }

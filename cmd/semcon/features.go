@@ -94,8 +94,8 @@ func (c featureCall) run(ctx context.Context, inputs []string, file string) {
 	described := c.vit.preprocessing.Describe(c.vit.size)
 	if standardised(inputs) {
 		described = "standardised images"
-	} else {
-		refuse(!whole && c.vit.size%patch != 0, "--size: images of %[1]d×%[1]d pixels cannot be split into the transformer's patches of %[2]d", c.vit.size, patch)
+	} else if !whole {
+		requireWhole(c.vit.size, patch)
 	}
 	images := openImages(inputs, c.vit)
 	maps := len(images.names) * max(len(c.outputs.Blocks), 1)

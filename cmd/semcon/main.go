@@ -151,8 +151,7 @@ func stopped(c *cobra.Command, stderr io.Writer) int {
 
 // nameOf returns semcon and its verb, also of a part of it, such as an evaluation.
 func nameOf(c *cobra.Command) string {
-	words := strings.Fields(c.CommandPath())
-	return strings.Join(words[:min(2, len(words))], " ")
+	return c.CommandPath()
 }
 
 // command runs one command line and returns its exit status: 0, 1 for a failure, 2 for wrong usage, 130 when interrupted.

@@ -207,7 +207,7 @@ func TestMistypedNamesAndCompletion(t *testing.T) {
 	for want, args := range map[string][]string{
 		"pretrain\n": {"run", ""}, "video_seg\n": {"table", "v"}, "smoke\nquick\nreal\nfull\n": {"run", "--profile", ""}, "in-context": {"evaluate", "in"}, "cifar100\n": {"data", "fetch", ""},
 		"cityscapes\n": {"evaluate", "in-context", "--dataset", ""}, "latex\n": {"table", "--format", ""},
-		"first.lambdas.image_alignment=": {"run", "pretrain", "--set", "first.l"}, "steps=": {"train", "--set", ""}, "train\n": {"settings", ""}, "doctor": {"help", ""},
+		"first.lambdas.image_alignment=": {"run", "pretrain", "--set", "first.l"}, "steps=\t20\n": {"run", "noise-tolerance", "--profile", "smoke", "--set", ""}, "steps=": {"train", "--set", ""}, "train\n": {"settings", ""}, "doctor": {"help", ""},
 	} {
 		if stdout, _, status := outcome(t, semcon(t, m, append([]string{"__complete"}, args...)...)); status != 0 || !strings.Contains(stdout, want) {
 			t.Errorf("%q: exit status %d, no %q in %q", args, status, want, stdout)
@@ -218,6 +218,11 @@ func TestMistypedNamesAndCompletion(t *testing.T) {
 	}
 	if stdout, _, status := outcome(t, semcon(t, m, "completion", "bash")); status != 0 || !strings.Contains(stdout, "__start_semcon") {
 		t.Errorf("completion: exit status %d, %.100s", status, stdout)
+	}
+	for name, want := range map[string]bool{"patches": true, "spread": false, "spair": false, "tokencut": false, "video": false} { // Whether it tells classes of pixels apart.
+		if stdout, _, _ := outcome(t, semcon(t, m, "evaluate", name, "--help")); strings.Contains(stdout, "--classes") != want {
+			t.Errorf("evaluate %s:\n%s", name, stdout)
+		}
 	}
 	if stdout, _, _ := outcome(t, semcon(t, m, "evaluate", "in-context", "--help")); !strings.Contains(stdout, "--memory SIZES") || strings.Contains(stdout, "--clusters") || strings.Contains(stdout, "--annotations") {
 		t.Errorf("an evaluation shows other flags than its own:\n%s", stdout)

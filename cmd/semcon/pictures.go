@@ -24,6 +24,7 @@ import (
 	"github.com/semcon/semcon/figures/features"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/plural"
+	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -64,6 +65,11 @@ func fewImages(file string, inputs []string) (some []string) {
 	return some
 }
 
+// requireWhole ends the verb with an error if images of --size pixels are not made of whole patches.
+func requireWhole(size, patch int) {
+	refuse(size%patch != 0, "--size %d is not a multiple of the transformer's patches of %d", size, patch)
+}
+
 func showVerb(c *cobra.Command, flags flagTexts) {
 	var f struct {
 		Weights, Out string
@@ -92,6 +98,7 @@ func showVerb(c *cobra.Command, flags flagTexts) {
 		} else {
 			locateFlag(c, "weights", &f.Weights)
 		}
+		requireWhole(f.Size, try.E1(sccore.EncoderOf(f.Weights)).PatchSize)
 		for _, drawn := range try.E1(ownimages.Show(openEngine(), f.Weights, paths, f.Size, points...)) {
 			try.E(figures.SaveFigure(f.Out, drawn.Name, drawn.Figure))
 			fmt.Printf("wrote %s\n", filepath.Join(f.Out, drawn.Name+".png"))
@@ -120,8 +127,7 @@ func attentionVerb(c *cobra.Command, flags flagTexts) {
 		if c.Flags().Changed("size") {
 			v.size = f.Size
 		}
-		patch := v.ViT.PatchSize
-		refuse(v.size < patch || v.size%patch != 0, "--size %d is not a multiple of the transformer's patches of %d", v.size, patch)
+		requireWhole(v.size, v.ViT.PatchSize)
 		images := lo.Map(paths, func(path string, _ int) evaluation.Image { return try.E1(v.readImage(path)) })
 		encoder := v.encoder(openEngine(), 1)
 		defer encoder.Close()

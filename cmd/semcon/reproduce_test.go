@@ -70,7 +70,8 @@ func TestReportAndCompareRefuse(t *testing.T) {
 		{[]string{"reproduce", "none"}, 2, `unknown experiment "none"`},
 		{[]string{"reproduce", "--parallel", "-1"}, 2, "--parallel -1 is not at least 0"},
 		{[]string{"compare", "pretrain"}, 2, "want two runs, such as ablation/line2, got 1 (pretrain)"},
-		{[]string{"compare", "pretrain", "pretrain", "--out", "results"}, 1, "run pretrain: no records in results/pretrain"},
+		{[]string{"compare", "pretrain", "pretrain", "--out", "results"}, 1, "run pretrain: no records in results/pretrain: there is no such folder, and none at pretrain"},
+		{[]string{"compare", "results", "pretrain", "--out", "none"}, 1, "run results: no records in results, and no training of \"semcon train\""},
 		{[]string{"compare", "a", "b", "--to", "x.png"}, 2, "--to x.png: want a file that ends with .html"},
 	} {
 		_, stderr, status := outcome(t, onGo(semcon(t, m, test.args...)))

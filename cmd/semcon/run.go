@@ -62,8 +62,7 @@ func trainVerb(c *cobra.Command, flags flagTexts) {
 		requireWritable("out", o.Out)
 		engine := openDevices(f.Devices, o.CheckpointEvery)
 		o.Command = shellescape.QuoteCommand(append([]string{"semcon"}, os.Args[1:]...))
-		announceEngine(os.Stderr, f.Devices)
-		o.Say, o.Bar = say, newBar
+		announced(&o.Bar, &o.Say, f.Devices)
 		did := lo.Ternary(ownimages.Finished(o.Out), "already finished:", "wrote")
 		try.E(ownimages.Train(c.Context(), engine, o))
 		fmt.Printf("%s %s and %s\n", did, filepath.Join(o.Out, ownimages.EncoderFile), filepath.Join(o.Out, ownimages.ReportFile))
@@ -71,10 +70,10 @@ func trainVerb(c *cobra.Command, flags flagTexts) {
 }
 
 // announced makes a run print its engine before anything else. A refused run prints only the reason.
-func announced(o *study.Options, devices int) {
+func announced(bar *func(title string, total int) progress.Bar, warn *func(line string), devices int) {
 	announce := sync.OnceFunc(func() { announceEngine(os.Stderr, devices) })
-	o.Bar = func(title string, total int) progress.Bar { announce(); return newBar(title, total) }
-	o.Warn = func(line string) { announce(); say(line) }
+	*bar = func(title string, total int) progress.Bar { announce(); return newBar(title, total) }
+	*warn = func(line string) { announce(); say(line) }
 }
 
 // completeParallel checks the number of runs at the same time on so many devices, and sets it to the default of its profile if it is 0.
@@ -93,7 +92,7 @@ func runVerb(c *cobra.Command, flags flagTexts) {
 	var f struct{ Devices int }
 	o := studyFlags(c, flags, &f)
 	c.Run = func(c *cobra.Command, names []string) {
-		announced(o, f.Devices)
+		announced(&o.Bar, &o.Warn, f.Devices)
 		experiment, table := completeStudy(c, o, names)
 		completeParallel(o, f.Devices)
 		requireWritable("out", o.Out)
@@ -172,7 +171,7 @@ func reproduceVerb(c *cobra.Command, flags flagTexts) {
 		requireWritable("out", o.Out)
 		target.check(o.Out)
 		b := try.E1(backend.Open())
-		announced(&o, 1)
+		announced(&o.Bar, &o.Warn, 1)
 		failures := map[string]error{}
 		var failed []string
 		for i, e := range chosen {

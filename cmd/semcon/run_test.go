@@ -72,7 +72,7 @@ func TestRunRefusesWrongOptions(t *testing.T) {
 		{[]string{"run", "effect-aug", "--profile", "smoke", "--only", "*/byol"}, `no method "byol"`},
 		{[]string{"run", "effect-aug", "--profile", "smoke", "--only", "*/*/crop+cut"}, `no row "crop+cut"`},
 		{[]string{"run", "effect-aug", "--profile", "smoke", "--seeds", "0"}, "--seeds 0 is not at least 1"},
-		{[]string{"run", "effect-aug", "--profile", "smoke", "--set", "rate=-1"}, "rate -1 is not above 0"},
+		{[]string{"run", "effect-aug", "--profile", "smoke", "--set", "rate=-1"}, "--set rate -1 is not above 0"},
 		{[]string{"table", "effect-aug", "--format", "doc"}, `"doc"`},
 		{[]string{"claims", "--profile", "huge"}, `"huge"`},
 	} {

@@ -49,7 +49,7 @@ func TestTrainGoesOnAfterKill(t *testing.T) {
 	if err := killed.Run(); err == nil {
 		t.Fatal("it ended before it was killed")
 	}
-	if _, err := os.Stat(m.Path("run", "encoder.md")); err == nil {
+	if _, err := os.Stat(m.Path("run", "checkpoints", "final.safetensors")); err == nil {
 		t.Fatal("it ended before it was killed")
 	}
 	if _, stderr, status := outcome(t, train()); status != 0 || strings.Contains(stderr, "step 0: ") {
@@ -106,6 +106,7 @@ func TestTrainAndShowErrors(t *testing.T) {
 		{"show --weights tiny.safetensors", 2, "want at least one image"},
 		{"show broken.png", 2, "--weights FILE is missing"},
 		{"train many --set batch=16", 1, "batch 16 would show images twice with the same views: there are 9 images to train on; --set batch=8 fits"},
+		{"show broken.png --weights tiny.safetensors --size 225", 2, "semcon show: --size 225 is not a multiple of the transformer's patches of "},
 		{"show broken.png --weights nowhere.pth", 1, "--weights nowhere.pth: no such file or directory"},
 		{"show broken.png --weights tiny.safetensors", 1, "broken.png: "},
 	} {
@@ -113,6 +114,9 @@ func TestTrainAndShowErrors(t *testing.T) {
 			stdout, stderr, status := outcome(t, semcon(t, m, strings.Fields(test.args)...))
 			if status != test.status || stdout != "" || !strings.Contains(stderr, test.stderr) {
 				t.Errorf("exit status %d, want %d; printed %q, %q", status, test.status, stdout, stderr)
+			}
+			if strings.HasPrefix(test.args, "train") && strings.Contains(stderr, "engine: ") {
+				t.Errorf("an engine before the error: %q", stderr)
 			}
 		})
 	}

@@ -191,7 +191,11 @@ func xlaRemedy() string {
 
 // newBar opens a bar on standard error, and say prints a line there.
 func newBar(title string, total int) progress.Bar { return progress.New(os.Stderr, title, total) }
-func say(line string)                             { fmt.Fprintln(os.Stderr, line) }
+
+// say prints a line, on a terminal in the place of an open bar, which is drawn again below it.
+func say(line string) {
+	fmt.Fprintln(os.Stderr, lo.Ternary(progress.IsTerminal(os.Stderr), "\r\x1b[K", "")+line)
+}
 
 // downloads draws bars of files that come from the Hub.
 var downloads = hub.Watch{Bar: newBar, Say: say}

@@ -98,7 +98,8 @@ type Number struct {
 
 // String returns the number for people.
 func (n Number) String() string {
-	return strings.TrimSpace(fmt.Sprintf("%-24s %8.2f %s", n.Name+", "+n.Metric, n.Value, n.Unit))
+	title := lo.Ternary(strings.HasSuffix(n.Metric, n.Name), n.Metric, n.Name+", "+n.Metric)
+	return strings.TrimSpace(fmt.Sprintf("%-24s %8.2f %s", title, n.Value, n.Unit))
 }
 
 // During evaluates an encoder every given number of steps of its training; 0 turns it off. The extractor uses the store of the encoder that is trained and only

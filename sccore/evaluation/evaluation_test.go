@@ -107,3 +107,15 @@ func TestSampleLeavesDrawnObjects(t *testing.T) {
 		t.Errorf("%d objects in one of %d shares", own.Objects[0].Len(), parts)
 	}
 }
+
+// TestNumbersAreNamedOnce: a metric that ends with the number's name names it.
+func TestNumbersAreNamedOnce(t *testing.T) {
+	for want, n := range map[string]Number{
+		"k-NN accuracy               62.50 %": {Name: "accuracy", Metric: "k-NN accuracy", Unit: "%", Value: 62.5},
+		"linear, recall               0.25":   {Name: "linear", Metric: "recall", Value: 0.25},
+	} {
+		if got := n.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

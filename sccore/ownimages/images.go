@@ -3,8 +3,8 @@
 // In go a folder of images, or one of scenes and one of objects, and a file of weights or nothing. Out come the encoder in the naming that it came in, its
 // diagnostics as metrics.csv and TensorBoard events, and a page report.html. No labels are needed; class folders, where there are some, give a k-NN accuracy.
 //
-// images.go opens folders and chooses settings from the number of images, diagnostics.go measures and judges, run.go trains, and report.go writes the page and draws
-// what any encoder makes of photographs.
+// images.go opens folders and chooses settings from the number of images, diagnostics.go measures and judges, run.go trains, cost.go says how long that takes, and
+// report.go writes the page and draws what any encoder makes of photographs.
 package ownimages
 
 import (

@@ -24,6 +24,7 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/tensorboard"
 	"github.com/semcon/semcon/sccore/weights"
@@ -119,7 +120,7 @@ func (r *run) describe(p Point) string {
 // writeCurves writes metrics.csv and the events, with the settings and the patch features.
 func (r *run) writeCurves() (err error) {
 	defer try.Handle(&err)
-	settings := try.E1(json.MarshalIndent(r.config, "", "  "))
+	config := try.E1(json.MarshalIndent(r.config, "", "  "))
 	all, points := r.series(), []tensorboard.Point{}
 	rows := [][]string{append([]string{"step"}, lo.Map(all, func(s series, _ int) string { return s.column })...)}
 	for _, p := range r.state.Curve {
@@ -135,7 +136,7 @@ func (r *run) writeCurves() (err error) {
 			row = append(row, text)
 		}
 		if p.Step == 0 {
-			event.Texts = map[string]string{"settings": "```json\n" + string(settings) + "\n```"}
+			event.Texts = map[string]string{"settings": "```json\n" + string(config) + "\n```"}
 		}
 		if picture, err := os.ReadFile(r.path(fmt.Sprintf(pictures, p.Step))); err == nil && p.Diagnostics != nil {
 			event.Images = map[string][]byte{"patch features before and after": picture}
@@ -182,7 +183,7 @@ func (r *run) report() (err error) {
 	skipped := slices.Concat(r.images.Skipped, r.state.Skipped)
 	shown := min(len(skipped), shownSkipped)
 	content := map[string]any{
-		"Run": r.about, "Title": strings.Join(r.Folders.Images, ", "), "Out": r.Out, "Steps": r.config.Steps, "Done": last.Step, "Settings": string(try.E1(json.MarshalIndent(r.config, "", "  "))),
+		"Run": r.about, "Title": strings.Join(r.Folders.Images, ", "), "Out": r.Out, "Steps": r.config.Steps, "Done": last.Step, "Settings": try.E1(settings.List(r.config)),
 		"Held": r.images.held.Len(), "Classes": v.classes, "Queries": v.queries, "Chance": fmt.Sprintf("%.1f %%", 100/float64(max(v.classes, 1))),
 		"HasBest": ok, "BestStep": best.Step, "BestBy": bestBy, "Rule": rule, "Curves": try.E1(page.Image(r.plots())),
 		"Measured": []*Diagnostics{points[0].Diagnostics, best.Diagnostics, last.Diagnostics}, "Dim": r.trainer.Frozen.ViT.Dim,
@@ -211,17 +212,17 @@ func (r *run) export(file string) error {
 	})
 }
 
-// finish writes the encoder with its card and configuration, the curves and the report.
-func (r *run) finish() (err error) {
+// write writes the encoder as it is, with its card and configuration, the curves and the report.
+func (r *run) write() (err error) {
 	defer try.Handle(&err)
 	vit, _, _ := r.trainer.Encoder(sccore.Online)
 	card := weights.Card{ViT: vit, Naming: r.naming, Preprocessing: datasets.DefaultPreprocessing(), Size: r.about.Size, Facts: []weights.Fact{
-		{Name: "Trained by", Text: r.about.Command}, {Name: "From", Text: r.about.Init}, {Name: "Images", Text: r.about.Images}, {Name: "Settings", Text: string(r.about.Config)},
+		{Name: "Trained by", Text: r.about.Command}, {Name: "Step", Text: fmt.Sprintf("%d of %d", r.trainer.Done(), r.config.Steps)}, {Name: "From", Text: r.about.Init}, {Name: "Images", Text: r.about.Images}, {Name: "Settings", Text: string(r.about.Config)},
 	}}
 	file := r.path(EncoderFile)
 	try.E(r.export(EncoderFile))
-	try.E(cmp.Or(weights.WriteConfig(file, r.naming, vit, card.Preprocessing, r.about.Size), r.report(), r.writeCurves()))
-	return card.Write(file) // The last file of a run.
+	r.written.Store(int64(r.trainer.Done()))
+	return cmp.Or(weights.WriteConfig(file, r.naming, vit, card.Preprocessing, r.about.Size), card.Write(file), r.report(), r.writeCurves())
 }
 
 // Records returns the last value of each column of a run's metrics as a record, so that runs can be compared. Their seed is 0, and the run's own is a

@@ -1,7 +1,6 @@
 package ownimages
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/dsnet/try"
@@ -56,7 +56,7 @@ type Options struct {
 
 	CheckpointEvery time.Duration
 	Bar             func(title string, total int) progress.Bar // Nil for none.
-	Say             func(line string)                          // Called with each measurement and warning; nil for nothing.
+	Say             func(line string)                          // Called with each measurement and warning, by another goroutine once the run is stopped; nil for nothing.
 }
 
 // description is the content of runFile. Two calls with another command continue the same run if everything else is the same.
@@ -85,6 +85,7 @@ type run struct {
 	trainer *recipe.Trainer
 	verdict verdict
 	state   state
+	written atomic.Int64 // The step of EncoderFile.
 }
 
 // state is what checkpoints keep beside the weights.
@@ -122,7 +123,7 @@ func Train(ctx context.Context, b compute.Backend, o Options) (err error) {
 
 // Finished reports whether the run in a folder is done, so that [Train] has nothing left to do.
 func Finished(out string) bool {
-	last := []string{filepath.Join(checkpoints, recipe.FinalFile), ReportFile, weights.CardPath(EncoderFile)} // The card is the last file of a run.
+	last := []string{filepath.Join(checkpoints, recipe.FinalFile), ReportFile, weights.CardPath(EncoderFile)} // Earlier versions wrote the card last.
 	return lo.EveryBy(last, func(name string) bool { _, err := os.Stat(filepath.Join(out, name)); return err == nil })
 }
 
@@ -191,6 +192,7 @@ func (r *run) train(ctx context.Context) (err error) {
 	defer r.trainer.Close()
 	r.trainer.Skipped = func(s datasets.Skipped) { r.skip(s.File + ": " + s.Reason) }
 	defer try.Handle(&err)
+	defer r.sayStep(ctx)()
 	bar := progress.Several(r.Bar("train", r.config.Steps), watched)
 	defer bar.Close()
 	try.E(r.neighbours(ctx, s))
@@ -199,6 +201,8 @@ func (r *run) train(ctx context.Context) (err error) {
 		Start: func() error { return r.begin(ctx, s) },
 		Resumed: func(done int) {
 			bar.Resumed(done)
+			points := measured(r.state.Curve)
+			r.written.Store(int64(points[len(points)-1].Step))
 			r.Say(fmt.Sprintf("continues after step %d", done))
 		},
 		Damaged: func(file string, err error) {
@@ -206,23 +210,47 @@ func (r *run) train(ctx context.Context) (err error) {
 		},
 		Phase: func(phase train.Phase) { bar.Phase(string(phase)) }, // The bar's phases have the same names.
 	}
-	var measured *Diagnostics
+	var latest *Diagnostics
 	loop.Evaluators = []train.Evaluator{{Name: "gauges", Every: r.about.Every, Evaluate: func(ctx context.Context) (_ map[string]float64, err error) {
-		measured, err = r.measure(ctx)
+		latest, err = r.measure(ctx)
 		return nil, err
 	}}}
 	loop.After = func(m sccore.StepMetrics, _ map[string]float64) error {
 		bar.Set(r.trainer.Done(), fmt.Sprintf("loss %.3f", m.Total))
-		point := Point{StepMetrics: m, Diagnostics: measured}
-		measured = nil
+		point := Point{StepMetrics: m, Diagnostics: latest}
+		latest = nil
 		if m.Class == nil && point.Diagnostics == nil && m.Step > 1 {
 			return nil
 		}
 		return r.record(point)
 	}
 	try.E(loop.Run(ctx))
-	try.E(r.finish())
+	if !Finished(r.Out) {
+		try.E(r.write())
+	}
 	return loop.Clean()
+}
+
+// sayStep says, when ctx ends, of which step the encoder in the folder is: when the returned function is called, or before a stopped process is killed, as it is in a
+// long step.
+func (r *run) sayStep(ctx context.Context) (end func()) {
+	r.written.Store(-1)
+	ended, said := make(chan struct{}), make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(said)
+		select {
+		case <-ended:
+		case <-time.After(2 * time.Second):
+		}
+		if step := r.written.Load(); step >= 0 {
+			r.Say(fmt.Sprintf("%s is the encoder after step %d of %d, the last that was measured", r.path(EncoderFile), step, r.config.Steps))
+		}
+	})
+	return func() {
+		if close(ended); !stop() {
+			<-said
+		}
+	}
 }
 
 // skip notes a file that training could not read, once.
@@ -257,8 +285,7 @@ func (r *run) record(p Point) (err error) {
 	if r.verdict.improved(r.state.Curve) {
 		try.E(r.export(BestFile))
 	}
-	try.E(r.export(EncoderFile))
-	return cmp.Or(r.report(), r.writeCurves())
+	return r.write()
 }
 
 // neighbours finds the neighbours of images from which positives are drawn, by the initial encoder, or reads those that an earlier call has found.
@@ -272,7 +299,7 @@ func (r *run) neighbours(ctx context.Context, s recipe.Stage) (err error) {
 		Images: r.images.Train.Objects, Size: r.about.Size, Count: r.config.Neighbours,
 	}
 	if _, err := os.Stat(n.Path); err != nil {
-		n.Bar = r.Bar("neighbours", n.Images.Len())
+		n.Bar = &estimating{Bar: r.Bar("neighbours", n.Images.Len()), know: r.sayCost}
 		defer n.Bar.Close()
 		try.E(r.trainer.StartForEncoder(s, r.Out, r.Seed, n.Images.Len()))
 	}
@@ -316,11 +343,12 @@ func (r *run) claim(ctx context.Context) (err error) {
 		return fmt.Errorf("%s: %.300w", path, err)
 	}
 	for _, part := range []struct{ name, before, now string }{
-		{"images", before.Images, r.about.Images}, {"initial weights", before.Init, r.about.Init}, {"ignored keys", fmt.Sprint(before.Ignore), fmt.Sprint(r.about.Ignore)},
-		{"seed", fmt.Sprint(before.Seed), fmt.Sprint(r.Seed)}, {"settings", compact(before.Config), compact(r.about.Config)},
+		{"other images", before.Images, r.about.Images}, {"other initial weights", before.Init, r.about.Init},
+		{"other ignored keys", fmt.Sprint(before.Ignore), fmt.Sprint(r.about.Ignore)},
+		{"another seed", fmt.Sprint(before.Seed), fmt.Sprint(r.Seed)}, {"other settings", compact(before.Config), compact(r.about.Config)},
 	} {
 		if part.before != part.now {
-			return fmt.Errorf("%s: is the folder of a run with other %s; name another folder", r.Out, part.name)
+			return fmt.Errorf("%s: is the folder of a run with %s; name another folder", r.Out, part.name)
 		}
 	}
 	r.about.Command, r.about.Content = before.Command, before.Content

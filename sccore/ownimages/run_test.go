@@ -180,6 +180,14 @@ func TestTrainGoesOnAfterItWasStopped(t *testing.T) {
 		if now := fmt.Sprintf("After step %d of 3.", at); err != nil || strings.Contains(string(page), now) != (at > 0) {
 			t.Errorf("stopped at step %d, the report has no %q, %v", at, now, err)
 		}
+		if line := fmt.Sprintf("%s is the encoder after step %d of 3, ", filepath.Join(o.Out, EncoderFile), at); strings.Contains(said, line) != (at > 0) {
+			t.Errorf("stopped at step %d, it said\n%s", at, said)
+		}
+		for _, name := range []string{"encoder.md", "config.json"} {
+			if _, err := os.Stat(filepath.Join(o.Out, name)); err != nil {
+				t.Errorf("stopped at step %d: %v", at, err)
+			}
+		}
 		if strings.Contains(said, fmt.Sprintf("continues after step %d\n", i)) != (i > 0) || Finished(o.Out) != (at == 0) {
 			t.Errorf("call %d said\n%s", i, said)
 		}
@@ -208,7 +216,7 @@ func checkFiles(t *testing.T, files map[string][]byte) {
 		t.Error("not four images and once the settings among the events")
 	}
 	page := string(files["/"+ReportFile])
-	for _, want := range []string{"Nothing says that training has damaged", "k-NN accuracy", "cut.png: ", "2 class folders", "data:image/svg&#43;xml;base64,", "data:image/png;base64,", "&#34;steps&#34;: 3", "<pre>semcon train</pre>", "<td>random weights</td>"} {
+	for _, want := range []string{"Nothing says that training has damaged", "k-NN accuracy", "cut.png: ", "2 class folders", "data:image/svg&#43;xml;base64,", "data:image/png;base64,", "\nsteps=3\n", "\nviews.global_size=", "<pre>semcon train</pre>", "<td>random weights</td>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in the report", want)
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -279,7 +280,7 @@ const (
 func facts(records []study.Record) map[string][]string {
 	all := map[string][]string{}
 	for _, r := range records {
-		known := flatten(r.Config)
+		known := lo.MapKeys(flatten(r.Config), func(_, key string) string { return settings.Key(key) })
 		known["(cell)"], known[factData], known["(engine)"], known[factProtocol] = withoutSeed(r), r.Data, r.Backend, r.Protocol
 		known["(versions)"] = strings.Join(versions(r.Versions), ", ")
 		if r.Derived {

@@ -80,7 +80,11 @@ func locate(out, name string) (folder, pattern string, err error) {
 			}
 		}
 	}
-	return "", "", fmt.Errorf("no records in %s, and %s is no path of an experiment's folder", filepath.Join(out, parts[0]), name)
+	there := lo.Filter([]string{name, filepath.Join(out, parts[0])}, func(folder string, _ int) bool { _, err := os.Stat(folder); return err == nil })
+	if len(there) == 0 {
+		return "", "", fmt.Errorf("no records in %s: there is no such folder, and none at %s", filepath.Join(out, parts[0]), name)
+	}
+	return "", "", fmt.Errorf("no records in %s, and no training of \"semcon train\"", there[0])
 }
 
 // matchingCells lists the cells that match a pattern. If none does, it lists the cells of one dataset that match it without their first part. Parts that are

@@ -22,7 +22,18 @@ import (
 func Check(config any) error { return CheckGroup("", config) }
 
 // CheckGroup is [Check] of a group of a configuration, with the group's key in front of keys.
-func CheckGroup(key string, group any) error { return check(key, reflect.ValueOf(group), "") }
+func CheckGroup(key string, group any) error {
+	if err := check(key, reflect.ValueOf(group), ""); err != nil {
+		return Invalid{err}
+	}
+	return nil
+}
+
+// Invalid is the error of [Check] for a setting. Callers that know where the setting is from put its flag before the text.
+type Invalid struct{ error }
+
+// Unwrap returns the error of the setting.
+func (i Invalid) Unwrap() error { return i.error }
 
 func check(key string, value reflect.Value, tag reflect.StructTag) error {
 	switch value.Kind() {

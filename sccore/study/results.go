@@ -88,7 +88,7 @@ func (s Spec[C, D]) hashes(records []Record, o Options, dataset string) (hashes 
 		}
 	}
 	if err != nil {
-		return nil, BadOption{err}
+		return nil, badCells(err)
 	}
 	return lo.SliceToMap(cells, func(c Cell[C]) (string, bool) { return c.Hash(), true }), nil
 }

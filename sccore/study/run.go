@@ -72,7 +72,7 @@ func (s Spec[C, D]) open(b compute.Backend, o Options) (c *call[C, D], selected 
 	}
 	cells, err := s.selected(o, names)
 	if err != nil {
-		return nil, nil, nil, BadOption{err}
+		return nil, nil, nil, badCells(err)
 	}
 	c = &call[C, D]{
 		Spec: s, backend: b, options: o, dir: Folder(o.Out, s.Name),

@@ -21,6 +21,7 @@ import (
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // Info describes an experiment in a list, by its file about/NAME.yaml.
@@ -344,6 +345,14 @@ func (e BadOption) Error() string { return e.Err.Error() }
 
 // Unwrap returns Err.
 func (e BadOption) Unwrap() error { return e.Err }
+
+// badCells is the error for options that give no cells. A profile's own settings are valid, so that another one is from --set.
+func badCells(err error) error {
+	if errors.As(err, new(settings.Invalid)) {
+		err = fmt.Errorf("--set %w", err)
+	}
+	return BadOption{err}
+}
 
 // Absent is the error for data that are not there, as opposed to damaged ones.
 type Absent string

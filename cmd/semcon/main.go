@@ -145,13 +145,8 @@ func main() {
 func stopped(c *cobra.Command, stderr io.Writer) int {
 	what := c.Annotations[kept]
 	left := lo.Ternary(what == "", "", "; "+what+"; run it again to continue")
-	fmt.Fprintf(stderr, "%s: stopped%s\n", nameOf(c), left)
+	fmt.Fprintf(stderr, "%s: stopped%s\n", c.CommandPath(), left)
 	return 130
-}
-
-// nameOf returns semcon and its verb, also of a part of it, such as an evaluation.
-func nameOf(c *cobra.Command) string {
-	return c.CommandPath()
 }
 
 // command runs one command line and returns its exit status: 0, 1 for a failure, 2 for wrong usage, 130 when interrupted.
@@ -182,7 +177,7 @@ func command(ctx context.Context, args []string, stderr io.Writer) int {
 			return stopped(c, stderr)
 		}
 	}
-	fmt.Fprintf(stderr, "%s: %s%s\n", nameOf(c), oneLine(err), elsewhere(c, oneLine(err)))
+	fmt.Fprintf(stderr, "%s: %s%s\n", c.CommandPath(), oneLine(err), elsewhere(c, oneLine(err)))
 	if ctx.Err() == nil && errors.As(err, new(usageError)) {
 		return 2
 	}

@@ -134,7 +134,7 @@ func TestEveryVerbHasHelpAndRefusesUnknownFlags(t *testing.T) {
 		if status != 2 {
 			t.Errorf("%s --no-such-flag: exit status %d", v.CommandPath(), status)
 		}
-		wantLine(t, stderr, "semcon "+words[0]+": ", "no-such-flag", v.CommandPath()+" --help")
+		wantLine(t, stderr, v.CommandPath()+": ", "no-such-flag", v.CommandPath()+" --help")
 	}
 }
 

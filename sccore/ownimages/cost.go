@@ -20,7 +20,7 @@ func (e *estimating) Set(done int, note string) {
 	switch {
 	case e.since.IsZero():
 		e.since, e.from = time.Now(), done
-	case e.know != nil:
+	case e.know != nil && done > e.from:
 		e.know(time.Since(e.since) / time.Duration(done-e.from))
 		e.know = nil
 	}

@@ -103,8 +103,7 @@ func necoTerm(network losses.SortingNetwork) term {
 	return term{
 		graph: func(x, y *graph.Node) *graph.Node {
 			neco := losses.NeCo{Network: network, StudentSteepness: 4, TeacherSteepness: 20}
-			references := graph.Reverse(twoImages(y), 0)
-			return neco.Loss(twoImages(x), references, twoImages(y), references)
+			return neco.Loss(twoImages(x), twoImages(y), graph.Reverse(twoImages(y), 0))
 		},
 		reference: func(x, y matrix) float64 { return necoReference(networksOf4[network], x, y) },
 		inputs:    patchesOf,
@@ -216,8 +215,7 @@ func TestDenseProperties(t *testing.T) {
 		// NeCo has its least value where the student ranks as the teacher.
 		neco := losses.NeCo{Network: losses.OddEven, StudentSteepness: 10, TeacherSteepness: 10}
 		f := func(x, y *graph.Node) *graph.Node {
-			references := graph.Reverse(twoImages(y), 0)
-			return neco.Loss(twoImages(x), references, twoImages(y), references)
+			return neco.Loss(twoImages(x), twoImages(y), graph.Reverse(twoImages(y), 0))
 		}
 		least := graph.MustExecOnce(b, f, [][]float64(y), [][]float64(y)).Value().(float64)
 		if got := graph.MustExecOnce(b, f, [][]float64(x), [][]float64(y)).Value().(float64); got <= least || least <= 0 {

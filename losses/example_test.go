@@ -166,9 +166,7 @@ func ExamplePaKA() {
 }
 
 func ExampleNeCo() {
-	neco := func(student, teacher, references *graph.Node) *graph.Node {
-		return losses.DefaultNeCo().Loss(student, references, teacher, references)
-	}
+	neco := losses.DefaultNeCo().Loss
 	references := [][][]float64{{{3, 4}, {4, 3}, {1, 0}}}
 	printLoss(neco, patchStudent, patchTeacher, references)
 	printLoss(neco, patchTeacher, patchTeacher, references)

@@ -29,25 +29,24 @@ func DefaultNeCo() NeCo { return NeCo{Network: Bitonic, StudentSteepness: 100, T
 // necoFloor keeps the logarithm finite where a product of many weights underflows.
 const necoFloor = 1e-30
 
-// Loss is the loss of student and teacher, [B, N, D] and [B, N, E], the patch features of B images at the same places. Each sorts the features of the same
-// references in a space of its own, [B, M, D] and [B, M, E], which is one space if the teacher is an average of the student. Features are of any norm.
-// Differentiable in student only. The loss is at least the entropy of Q, and at most that if the student's features are the teacher's and both have one steepness.
+// Loss is the loss of student and teacher, [B, N, D], the patch features of B images at the same places, which sort the same references, [B, M, D]. Features
+// are of any norm. Differentiable in student only. The loss is at least the entropy of Q, and at most that if the student's features are the teacher's and both
+// have one steepness.
 //
 // The code draws the references at random from the teacher's patches of the batch, or from a queue of 8192, 49 for each image; that is the caller's, as
 // is a mask of the foreground. The code sorts by ascending cosine, and so does this. Time and memory are O(B·N·M²) a layer, with M layers of the
 // odd-even network and about log₂²(M)/2 of the bitonic one.
-func (c NeCo) Loss(student, studentReferences, teacher, teacherReferences *Node) *Node {
+func (c NeCo) Loss(student, teacher, references *Node) *Node {
 	if err := settings.Check(c); err != nil {
 		panic(err)
 	}
-	assertSamePlaces(student, teacher)
-	teacherReferences.AssertDims(studentReferences.Shape().Dim(0), studentReferences.Shape().Dim(1), -1)
-	ranks := func(patches, references *Node, steepness float64) *Node {
-		references.AssertDims(patches.Shape().Dim(0), -1, patches.Shape().Dim(2))
+	teacher.AssertDims(student.Shape().Dimensions...)
+	references.AssertDims(student.Shape().Dim(0), -1, student.Shape().Dim(2))
+	ranks := func(patches *Node, steepness float64) *Node {
 		similarity := cosines(patches, StopGradient(references))
 		return softRanks(Reshape(similarity, -1, similarity.Shape().Dim(2)), c.Network, steepness)
 	}
-	p, q := ranks(student, studentReferences, c.StudentSteepness), ranks(StopGradient(teacher), teacherReferences, c.TeacherSteepness)
+	p, q := ranks(student, c.StudentSteepness), ranks(StopGradient(teacher), c.TeacherSteepness)
 	return Neg(ReduceAllMean(ReduceSum(Mul(q, Log(MaxScalar(p, necoFloor))), 0)))
 }
 

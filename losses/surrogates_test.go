@@ -3,10 +3,12 @@ package losses_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/graph"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/settings"
@@ -50,6 +52,72 @@ var fastAPTerm = term{
 	graph:     losses.DefaultFastAP().Loss,
 	reference: overRankings(fastAPReference),
 	inputs:    rankingsOf,
+}
+
+// ofTopShare are a surrogate's terms whose positives are the 10 % of highest targets.
+func ofTopShare(s surrogate, reference func(p []float64, positive []bool) float64) term {
+	return term{
+		graph: func(p, q *graph.Node) *graph.Node { return s.Loss(p, losses.TopShare(q, 0.1)) },
+		reference: func(p, q matrix) float64 {
+			sorted := slices.Sorted(slices.Values(slices.Concat(q...)))
+			least := sorted[len(sorted)-4] // Of 36.
+			marks := make(matrix, len(q))
+			for i := range q {
+				for _, x := range q[i] {
+					marks[i] = append(marks[i], lo.Ternary(x >= least, 1., 0))
+				}
+			}
+			return overRankings(reference)(p, marks)
+		},
+		inputs: func(rng *rand.Rand) (p, q matrix) {
+			for range 4 {
+				p, q = append(p, scoresOf(rng, 9, 0)), append(q, scoresOf(rng, 9, 0))
+			}
+			return p, q
+		},
+	}
+}
+
+// topShareTerms have no golden cases: the sources of the losses have labels.
+var topShareTerms = map[string]term{
+	"FastAP of the top share":   ofTopShare(losses.DefaultFastAP(), fastAPReference),
+	"SmoothAP of the top share": ofTopShare(losses.SmoothAP{Threshold: 0.5, Temperature: 0.1}, smoothAPReference),
+}
+
+// TestTopShareIsBinary: losses of the top share do not change with targets that stay within their group, which they would with a threshold.
+func TestTopShareIsBinary(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		mark := func(q []float64, share float64) []float64 {
+			return graph.MustExecOnce(b, func(q *graph.Node) *graph.Node { return losses.TopShare(q, share) }, q).Value().([]float64)
+		}
+		q := []float64{0.1, 0.9, 0.3, 0.35, 0.2, 0, 0.31, 0.32, 0.25, 0.05}
+		for _, c := range []struct {
+			q     []float64
+			share float64
+			want  []float64
+		}{
+			{q, 0.1, []float64{0, 1, 0, 0, 0, 0, 0, 0, 0, 0}},
+			{q, 0.2, []float64{0, 1, 0, 1, 0, 0, 0, 0, 0, 0}}, // Also below 0.5.
+			{q, 0.001, []float64{0, 1, 0, 0, 0, 0, 0, 0, 0, 0}},
+			{[]float64{0.9, 0.8, 0.7, 0.6}, 0.5, []float64{1, 1, 0, 0}}, // All are above 0.5.
+			{[]float64{0.4, 0.4, 0.4, 0.1}, 0.25, []float64{1, 1, 1, 0}},
+		} {
+			if got := mark(c.q, c.share); !slices.Equal(got, c.want) {
+				t.Errorf("top %g of %v: %v, want %v", c.share, c.q, got, c.want)
+			}
+		}
+		for name, s := range map[string]surrogate{"FastAP": losses.DefaultFastAP(), "SmoothAP": losses.DefaultSmoothAP()} {
+			loss := func(q []float64) float64 {
+				p := []float64{0.2, 0.7, 0.9, 0.6, 0.1, 0.3, 0.8, 0.2, 0.4, 0.5}
+				return graph.MustExecOnce(b, func(p, q *graph.Node) *graph.Node { return s.Loss(p, losses.TopShare(q, 0.2)) }, p, q).Value().(float64)
+			}
+			moved := []float64{0.34, 0.52, 0.01, 0.99, 0.33, 0.49, 0.2, 0.1, 0.3, 0.4} // The same two are highest.
+			swapped := []float64{0.1, 0.3, 0.9, 0.35, 0.2, 0, 0.31, 0.32, 0.25, 0.05}
+			if want := loss(q); loss(moved) != want || loss(swapped) == want || want == 0 {
+				t.Errorf("%s: %g, with targets that keep their group %g, with others %g", name, want, loss(moved), loss(swapped))
+			}
+		}
+	})
 }
 
 func fastAPReference(p []float64, positive []bool) float64 {

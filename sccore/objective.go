@@ -68,8 +68,8 @@ func (t *Trainer) workload() train.Workload {
 		globals, locals := float64(s.Views.Globals)*view(s.Views.GlobalCropSize, object), float64(s.Views.Locals)*view(s.Views.LocalCropSize, object)
 		const backward = 2 // Gradients of both factors of each product.
 		total += float64(images) * ((1+backward)*(globals+locals) + globals)
-		if s.Lambdas.PatchConcentration > 0 && s.fromTeacher() {
-			total += float64(images*s.Views.Globals) * s.teacher().vit.FLOPs(patches(s.Views.GlobalCropSize))
+		if third, _, ok := s.third(); ok {
+			total += float64(images*s.Views.Globals) * third.vit.FLOPs(patches(s.Views.GlobalCropSize))
 		}
 	}
 	total += float64(s.positives()) * view(s.Views.GlobalCropSize, true)

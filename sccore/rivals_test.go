@@ -1,15 +1,19 @@
 package sccore_test
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/views"
 )
 
 // taught is a configuration of patch alignment and a loss with a teacher.
@@ -21,7 +25,7 @@ func taught(loss string) sccore.Config {
 	return config
 }
 
-// TestEveryLossLearnsFromATeacher takes two steps with each loss: the teacher moves the online branch and stays what it is.
+// TestEveryLossLearnsFromATeacher takes two steps with each loss of scores: the teacher moves the online branch and stays what it is.
 func TestEveryLossLearnsFromATeacher(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
@@ -40,6 +44,9 @@ func TestEveryLossLearnsFromATeacher(t *testing.T) {
 	}
 	seen := map[float64]string{}
 	for _, loss := range sccore.PatchConcentrations {
+		if sccore.ComparesFeatures(loss) {
+			continue
+		}
 		trainer := newTrainer(t, b, tinyData(), taught(loss))
 		var values [2]float64
 		for i, file := range files {
@@ -50,7 +57,7 @@ func TestEveryLossLearnsFromATeacher(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := diagnosticsOf(t, trainer)
-			if !(before.Lengths.PatchConcentration > 0) && loss != sccore.WithFastAP && loss != sccore.WithSmoothAP {
+			if !(before.Lengths.PatchConcentration > 0) {
 				t.Errorf("%s has no gradient", loss)
 			}
 			values[i] = more(t, trainer, 2)[0].PatchConcentration
@@ -63,9 +70,6 @@ func TestEveryLossLearnsFromATeacher(t *testing.T) {
 			if after := diagnosticsOf(t, trainer); !slices.Equal(after.Pairs.Scores, before.Pairs.Scores) {
 				t.Errorf("%s: the teacher has moved", loss)
 			}
-		}
-		if loss == sccore.WithFastAP || loss == sccore.WithSmoothAP {
-			continue // With the cosines of heads that have not learnt, all pairs are positives.
 		}
 		if values[0] == values[1] {
 			t.Errorf("%s is %g with either teacher", loss, values[0])
@@ -80,17 +84,134 @@ func TestEveryLossLearnsFromATeacher(t *testing.T) {
 	}
 }
 
+// rival is a configuration of patch alignment and a loss of features in CoTAP's place, with a momentum of the target branch.
+func rival(loss string, momentum float64) sccore.Config {
+	config := tiny()
+	config.Prototypes, config.Lambdas = 0, losses.Lambdas{PatchAlignment: 1, PatchConcentration: 1}
+	config.PatchConcentration, config.TargetMomentum, config.FinalTargetMomentum = loss, momentum, momentum
+	return config
+}
+
+// TestGramTeacherIsTheStart: without distortions of colour the loss is 0 at the first step, where the encoder is the Gram teacher. Later it does not see the
+// target branch move, and a run that goes on from a checkpoint has the same Gram teacher.
+func TestGramTeacherIsTheStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		plain := rival(sccore.WithGram, 1)
+		for _, r := range []*views.Recipe{&plain.Views.Global, &plain.Views.Local} {
+			r.Blur, r.Grayscale, r.Jitter = false, false, false
+		}
+		trainer := newTrainer(t, b, tinyData(), plain)
+		values := func(momentum float64) (values [2]float64) {
+			moving := plain
+			moving.TargetMomentum, moving.FinalTargetMomentum = momentum, momentum
+			if err := trainer.Configure(moving); err != nil {
+				t.Fatal(err)
+			}
+			for i, m := range trained(t, trainer, 1, 2) {
+				values[i] = m.PatchConcentration
+			}
+			return values
+		}
+		still, follows := values(1), values(0)
+		if still[0] > 1e-12 || !(still[1] > 1e-9) || still != follows {
+			t.Errorf("%g with a target branch that stays, %g with one that follows", still, follows)
+		}
+		distorted := newTrainer(t, b, tinyData(), rival(sccore.WithGram, 1)) // The Gram teacher sees no distortions.
+		if got := trained(t, distorted, 1, 1)[0].PatchConcentration; !(got > 1e-6) {
+			t.Errorf("%g with distortions", got)
+		}
+
+		file := filepath.Join(t.TempDir(), "two.safetensors")
+		if err := trainer.Save(file, ""); err != nil {
+			t.Fatal(err)
+		}
+		want := more(t, trainer, 1)[0]
+		trained(t, trainer, 5, 1)
+		if _, err := trainer.Resume(file); err != nil {
+			t.Fatal(err)
+		}
+		if got := more(t, trainer, 1)[0]; got.PatchConcentration != want.PatchConcentration {
+			t.Errorf("%g, resumed %g", want.PatchConcentration, got.PatchConcentration)
+		}
+		if err := trainer.BeginFrom(file, 3); err != nil { // The stage begins with what the file's run has learnt.
+			t.Fatal(err)
+		}
+		if got := more(t, trainer, 1)[0].PatchConcentration; got > 1e-12 {
+			t.Errorf("%g at the beginning of a stage from a file", got)
+		}
+	})
+}
+
+// TestLossesOfFeaturesLearnFromTheTargetBranch: unlike Gram anchoring, PaKA and NeCo see it move, and all three have a gradient from the first step on.
+func TestLossesOfFeaturesLearnFromTheTargetBranch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	b := onGo(t)
+	for _, loss := range []string{sccore.WithPaKA, sccore.WithNeCo, sccore.WithGram} {
+		trainer := newTrainer(t, b, tinyData(), rival(loss, 1))
+		still := trained(t, trainer, 1, 2)
+		if err := trainer.Configure(rival(loss, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if err := trainer.Begin(1); err != nil {
+			t.Fatal(err)
+		}
+		if d := diagnosticsOf(t, trainer); !(d.Lengths.PatchConcentration > 0) || len(d.Pairs.Scores) == 0 {
+			t.Errorf("%s: length %g, %d pairs", loss, d.Lengths.PatchConcentration, len(d.Pairs.Scores))
+		}
+		follows := more(t, trainer, 2)
+		var values [4]float64
+		for i, m := range append(still, follows...) {
+			values[i] = m.PatchConcentration
+		}
+		if sees := values[1] != values[3]; sees != (loss != sccore.WithGram) || values[0] != values[2] {
+			t.Errorf("%s: %g with a target branch that stays, %g with one that follows", loss, values[:2], values[2:])
+		}
+	}
+}
+
+// TestRivalsOfBeforeAreTakenForOthers: the JSON of a configuration, which records hash, tells how the losses of other authors are wired, and can be read
+// without it.
+func TestRivalsOfBeforeAreTakenForOthers(t *testing.T) {
+	for _, loss := range append([]string{""}, sccore.PatchConcentrations...) {
+		config := tiny()
+		config.PatchConcentration = loss
+		encoded, err := json.Marshal(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const mark = `,"wiring":"authors"}`
+		if marked := strings.HasSuffix(string(encoded), mark); marked != (loss != "" && loss != sccore.WithCoTAP && loss != sccore.WithBCE) {
+			t.Errorf("%s: %s", loss, encoded)
+		}
+		for _, text := range []string{string(encoded), strings.Replace(string(encoded), mark, "}", 1)} {
+			var read sccore.Config
+			if err := json.Unmarshal([]byte(text), &read); err != nil || read != config {
+				t.Errorf("%s: %+v, %v", loss, read, err)
+			}
+		}
+	}
+}
+
 func TestTeacherAndLossesAreChecked(t *testing.T) {
 	for want, change := range map[string]func(c *sccore.Config){
 		`patch_concentration "guess"`: func(c *sccore.Config) { c.PatchConcentration = "guess" },
 		"which correspondences.from labels does not have": func(c *sccore.Config) {
 			c.PatchConcentration, c.Correspondences.From = sccore.WithGram, sccore.FromLabels
 		},
+		"which correspondences.from teacher does not have": func(c *sccore.Config) { c.PatchConcentration = sccore.WithPaKA },
+		"batch 4 in accumulate 4 parts has none": func(c *sccore.Config) {
+			c.PatchConcentration, c.Correspondences.From, c.AccumulationSteps = sccore.WithNeCo, sccore.FromHead, 4
+		},
 		"teacher.encoder": func(c *sccore.Config) { c.Teacher.Encoder = "" },
 		"patches are of":  func(c *sccore.Config) { c.Teacher.Encoder = "vit-s16" },
 		"teacher.head":    func(c *sccore.Config) { c.Teacher.Head.OutDim = 0 },
 	} {
-		config := taught(sccore.WithPaKA)
+		config := taught(sccore.WithFastAP)
 		if err := settings.Check(config); err != nil {
 			t.Fatal(err)
 		}

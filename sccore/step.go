@@ -183,10 +183,14 @@ func (s step) pass(scope *model.Scope, in map[string]*Node) pass {
 		made.report("patch entropy", targetEntropy, func(m *StepMetrics) *float64 { return &m.PatchEntropy })
 	}
 	if s.Lambdas.PatchConcentration > 0 {
-		if s.fromTeacher() {
-			made.source = s.teacher().branch(scope.At(teacherScope), globals)[0]
+		if third, name, ok := s.third(); ok {
+			seen := globals
+			if ComparesFeatures(s.PatchConcentration) {
+				seen = s.show(pixels, views.Undistorted(in[inGlobals]), s.Views.GlobalCropSize, s.objects)
+			}
+			made.source = third.branch(scope.At("%s", name), seen)[0]
 		}
-		made.losses[patchConcentration] = s.patchConcentration(online[0], made.source, in, made.read.noise)
+		made.losses[patchConcentration] = s.patchConcentration(scope, online, made.source, in, made.read.noise)
 	}
 	if s.Lambdas.Prototypes > 0 {
 		made.losses[prototypes] = s.prototypeLoss(online[0].prototypes, target[0], s.objects)
@@ -278,7 +282,8 @@ const (
 	inImages    = "images"    // The numbers of the images, [images].
 	// Label maps that correspondences from labels are made of, if they are not inLabels.
 	inTeacherLabels = "teacher labels"
-	inScheduled     = "scheduled" // Learning rate, weight decay, β, the five λ, and the share of noise.
+	inReferences    = "references" // Of NeCo, [images, necoReferences]: numbers of a place among the places of all images.
+	inScheduled     = "scheduled"  // Learning rate, weight decay, β, the five λ, and the share of noise.
 )
 
 // inputs lists the inputs of the step.
@@ -294,6 +299,7 @@ func (s step) inputs() (all []train.Input) {
 	add(s.Views.Locals > 0, inLocals, dtypes.Float32, s.Views.Locals*images, views.NumParams)
 	add(positives > 0, inPositives, dtypes.Float32, positives, views.NumParams)
 	add(s.Lambdas.PatchConcentration > 0 || s.paired, inPartners, dtypes.Int32, images)
+	add(s.uses(WithNeCo), inReferences, dtypes.Int32, images, necoReferences)
 	add(s.labelled, inLabels, dtypes.Uint8, images, s.ImageSize, s.ImageSize)
 	add(s.fromLabels() && s.taught, inTeacherLabels, dtypes.Uint8, images, s.ImageSize, s.ImageSize)
 	add(s.fromLabels() && s.Correspondences.Fixed, inImages, dtypes.Int32, images)
@@ -329,6 +335,9 @@ func (t *Trainer) inputs(s step, batch *datasets.Batch, seed uint64, scheduled [
 	}
 	if s.Lambdas.PatchConcentration > 0 || s.paired {
 		named[inPartners] = partners(seed, draws, images)
+	}
+	if s.uses(WithNeCo) {
+		named[inReferences] = tensors.FromFlatDataAndDimensions(drawReferences(seed, draws, images, s.necoSide()*s.necoSide()), images, necoReferences)
 	}
 	maps := map[string]func(image int32, labels []uint8, size int) error{}
 	if s.labelled {

@@ -1,17 +1,11 @@
 package sccore
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/losses"
-	"github.com/semcon/semcon/sccore/encoder"
-	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/views"
 )
@@ -49,14 +43,7 @@ func (o overlap) pool(maps, box, flips *Node) *Node {
 func (s step) patchAlignment(online []outputs, target outputs) (loss, targetEntropy *Node) {
 	count := 0
 	for i, group := range online {
-		var numbers, others []int
-		for view := range group.patches.Shape().Dim(0) {
-			for other := range target.patches.Shape().Dim(0) {
-				if i > 0 || view != other { // The online branch's first group is the target's own views.
-					numbers, others = append(numbers, view), append(others, other)
-				}
-			}
-		}
+		numbers, others := viewPairs(i, group, target)
 		o := overlapOf(group, target, numbers, others)
 		rows := func(x *Node) *Node { return Reshape(x, -1, s.PatchHead.OutDim) }
 		targets := s.Sinkhorn.Targets(rows(o.ofTarget(ofViews(target.patches, others...))))
@@ -69,6 +56,18 @@ func (s step) patchAlignment(online []outputs, target outputs) (loss, targetEntr
 		}
 	}
 	return DivScalar(loss, float64(count)), targetEntropy
+}
+
+// viewPairs lists the pairs of a view of a group of the online branch, counted from 0, and another, global view of the target branch: the numbers of both.
+func viewPairs(i int, group, target outputs) (numbers, others []int) {
+	for view := range group.params.Shape().Dim(0) {
+		for other := range target.params.Shape().Dim(0) {
+			if i > 0 || view != other { // The online branch's first group is the target's own views.
+				numbers, others = append(numbers, view), append(others, other)
+			}
+		}
+	}
+	return numbers, others
 }
 
 // pairs are the scores that L_sc(x, x') compares ("Patch correspondence distillation"). For each image x and its partner x', another image of the batch,
@@ -92,28 +91,10 @@ func (s step) pairs(online, target outputs, in map[string]*Node, noise *Node) (p
 	return p, q
 }
 
-// patchConcentration is L_sc, or a loss in its place.
-func (s step) patchConcentration(online, source outputs, in map[string]*Node, noise *Node) *Node {
-	if ComparesFeatures(s.PatchConcentration) {
-		return s.compareFeatures(online, source, in[inPartners])
-	}
-	p, q := s.pairs(online, source, in, noise)
-	places := online.tokens.Shape().Dim(2) * online.tokens.Shape().Dim(2) // Each place of an image has a ranking of the partner's places.
-	switch s.PatchConcentration {
-	case WithBCE:
-		return losses.BCE(p, q)
-	case WithFastAP:
-		return losses.DefaultFastAP().Loss(Reshape(p, -1, places), Reshape(q, -1, places))
-	case WithSmoothAP:
-		return losses.DefaultSmoothAP().Loss(Reshape(p, -1, places), Reshape(q, -1, places))
-	}
-	return s.CoTAP.Loss(p, StopGradient(q))
-}
-
 // correspondences are S_o and S_t of images and their partners, [images, (HW)²].
 func (s step) correspondences(o overlap, online, target outputs, partners *Node) (p, q *Node) {
 	maps := func(of outputs, number int) *Node {
-		if s.Correspondences.From == FromBackbone {
+		if s.Correspondences.From == FromBackbone || s.uses(WithGram) {
 			return ofViews(of.tokens, number)
 		}
 		return ofViews(of.patches, number)
@@ -245,119 +226,4 @@ func replaced(scores, share, x *Node) *Node {
 	share = ConvertDType(share, scores.DType())
 	// A draw below share is uniform in [0, share), so it also gives the replacement.
 	return Where(LessThan(drawn, share), Div(drawn, MaxScalar(share, 1e-6)), scores)
-}
-
-// The losses that may take CoTAP's place, with the settings of their authors; see package losses. [WithFastAP] and [WithSmoothAP] rank the places of the
-// partner for each place of an image. The others compare features, and take no correspondences from labels. NeCo's references are the first 32 places of
-// the partner, each branch's own, since two branches need not share their feature space.
-const (
-	WithGram     = "gram"
-	WithPaKA     = "paka"
-	WithNeCo     = "neco"
-	WithFastAP   = "fastap"
-	WithSmoothAP = "smoothap"
-)
-
-// PatchConcentrations lists the losses of patch concentration.
-var PatchConcentrations = []string{WithCoTAP, WithBCE, WithGram, WithPaKA, WithNeCo, WithFastAP, WithSmoothAP}
-
-// ComparesFeatures reports whether a loss compares features and not scores of pairs.
-func ComparesFeatures(loss string) bool {
-	return slices.Contains([]string{WithGram, WithPaKA, WithNeCo}, loss)
-}
-
-// Teacher is a third branch that no step changes. With correspondences from [FromTeacher], S_t and the features that the other losses compare are its
-// own. [Trainer.SetTeacher] sets its weights.
-type Teacher struct {
-	Encoder string          `json:"encoder"` // Patches as large as those of the online branch.
-	Head    heads.Projector `json:"head"`
-}
-
-// teacherScope holds the teacher's variables.
-const teacherScope = "teacher"
-
-// fromTeacher reports whether a loss uses the teacher.
-func (c Config) fromTeacher() bool {
-	return c.Lambdas.PatchConcentration > 0 && c.Correspondences.From == FromTeacher
-}
-
-// checkSource returns an error if the loss of patches cannot use its source.
-func (c Config) checkSource() error {
-	if c.fromLabels() && ComparesFeatures(c.PatchConcentration) {
-		return fmt.Errorf("patch_concentration %s compares features, which correspondences.from labels does not have", c.PatchConcentration)
-	}
-	if !c.fromTeacher() {
-		return nil
-	}
-	vit, err := encoder.ViTByName(c.Teacher.Encoder)
-	switch {
-	case err != nil:
-		return fmt.Errorf("teacher.encoder: %w", err)
-	case vit.PatchSize != c.ViT().PatchSize:
-		return fmt.Errorf("teacher.encoder %s: its patches are of %d pixels, those of %s of %d", vit.Name, vit.PatchSize, c.Encoder, c.ViT().PatchSize)
-	}
-	return nil
-}
-
-// teacher is the teacher's step, of which only the branch counts.
-func (s step) teacher() step {
-	vit, err := encoder.ViTByName(s.Teacher.Encoder)
-	if err != nil {
-		panic(err) // The configuration has been checked.
-	}
-	s.vit, s.PatchHead, s.Lambdas = vit, s.Teacher.Head, losses.Lambdas{PatchConcentration: 1}
-	return s
-}
-
-// compareFeatures is a loss of the features of the places of an overlap, of the first view of the online branch and the second of the source.
-func (s step) compareFeatures(online, source outputs, partners *Node) *Node {
-	o := overlapOf(online, source, []int{0}, []int{1})
-	ours, theirs := o.ofOnline(ofViews(online.patches, 0)), o.ofTarget(ofViews(source.patches, 1))
-	switch s.PatchConcentration {
-	case WithGram:
-		return losses.GramAnchoring(ours, theirs)
-	case WithPaKA:
-		return losses.PaKA(ours, theirs)
-	}
-	const most = 32
-	references := func(patches *Node) *Node {
-		patches = Gather(patches, InsertAxes(partners, -1))
-		return SliceAxis(patches, 1, AxisRange(0, min(most, patches.Shape().Dim(1))))
-	}
-	return losses.DefaultNeCo().Loss(ours, references(ours), theirs, references(theirs))
-}
-
-// TeacherOf returns the teacher that [Trainer.SetTeacher] can read from a checkpoint. The error names the file.
-func TeacherOf(path string) (Teacher, error) {
-	config, ok, err := configOf(path)
-	switch {
-	case err != nil:
-	case !ok:
-		err = fmt.Errorf("%s is not a checkpoint, such as first/final.safetensors of a run of pretrain: it has no head of patches", path)
-	case config.Prototypes > 0:
-		err = fmt.Errorf("%s has an Object-Aware Filter; want a checkpoint without one, such as first/final.safetensors of a run of pretrain", path)
-	}
-	return Teacher{Encoder: config.Encoder, Head: config.PatchHead}, err
-}
-
-// SetTeacher reads the teacher's weights from the online branch of a checkpoint. It comes after [Trainer.Begin] or [Trainer.BeginFrom]; checkpoints of
-// the run hold the teacher.
-func (t *Trainer) SetTeacher(path string) error {
-	if !t.config.fromTeacher() {
-		return fmt.Errorf("%s: this run has no teacher", path)
-	}
-	named, err := readCheckpoint(path)
-	if err == nil && named == nil {
-		err = fmt.Errorf("%s is not a checkpoint", path)
-	}
-	if err != nil {
-		return err
-	}
-	return take(t.Store(), path, named, "the teacher "+t.config.Teacher.Encoder, func(variable string) (from string, needed bool) {
-		below, ok := strings.CutPrefix(variable, "/"+teacherScope+"/")
-		if !ok {
-			return "", false
-		}
-		return "/" + onlineScope + "/" + below, true
-	})
 }

@@ -47,8 +47,9 @@ func smallStep(change func(c *Config)) (step, map[string]*tensors.Tensor) {
 	return s, map[string]*tensors.Tensor{
 		inPixels: tensors.FromFlatDataAndDimensions(pixels, 6, side, side, 3), inGlobals: globals, inLocals: locals, inPositives: positives,
 		inPartners: tensors.FromValue([]int32{2, 0, 3, 1}), inLabels: tensors.FromFlatDataAndDimensions(labels, 4, side, side),
-		inNoiseKey:  tensors.FromScalar(uint32(5)),
-		inScheduled: tensors.FromValue([]float32{0.1, 0, 0.9, 1, 0.7, 3, 0.5, 2, 0.25}),
+		inReferences: tensors.FromFlatDataAndDimensions(drawReferences(3, 0, 4, 9), 4, necoReferences),
+		inNoiseKey:   tensors.FromScalar(uint32(5)),
+		inScheduled:  tensors.FromValue([]float32{0.1, 0, 0.9, 1, 0.7, 3, 0.5, 2, 0.25}),
 	}
 }
 
@@ -74,6 +75,11 @@ func TestGradientWithOtherCorrespondences(t *testing.T) {
 			c.PatchConcentration, c.Correspondences = WithBCE, Correspondences{From: FromBackbone, SameView: true}
 		},
 		"CoTAP with noisy labels": func(c *Config) { c.Correspondences.From = FromLabels },
+		"Gram anchoring":          func(c *Config) { c.PatchConcentration = WithGram },
+		"PaKA":                    func(c *Config) { c.PatchConcentration = WithPaKA },
+		"NeCo":                    func(c *Config) { c.PatchConcentration = WithNeCo },
+		"FastAP":                  func(c *Config) { c.PatchConcentration = WithFastAP },
+		"SmoothAP":                func(c *Config) { c.PatchConcentration = WithSmoothAP },
 	} {
 		t.Run(name, func(t *testing.T) { checkGradient(t, b, change) })
 	}

@@ -1,6 +1,7 @@
 package sccore
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -247,8 +248,8 @@ func NewBranches[M any](b compute.Backend, task train.Task[M], vit encoder.ViT) 
 	task.Learnt, task.Ahead = onlineScope, true
 	task.Initialize = func(store *model.Store, seed uint64) (err error) {
 		defer try.Handle(&err)
-		try.E(train.Initialize(store, seed, "/"+targetScope, "/"+teacherScope))
-		return train.CopyScope(store, "/"+onlineScope, "/"+targetScope)
+		try.E(train.Initialize(store, seed, "/"+targetScope, "/"+teacherScope, "/"+gramScope))
+		return copyOnline(store)
 	}
 	trainer, err := train.New(b, task)
 	return Branches[M]{Trainer: trainer, vit: vit}, err
@@ -272,7 +273,12 @@ func (t *Branches[M]) Adopt(path string, ignore []string, source func(variable s
 	} else {
 		try.E(try.E1(weights.ReadViT(path, t.vit, "", ignore...)).Apply(t.Store(), "/"+onlineScope+"/"+encoderScope))
 	}
-	return train.CopyScope(t.Store(), "/"+onlineScope, "/"+targetScope)
+	return copyOnline(t.Store())
+}
+
+// copyOnline gives what the online branch starts with to the target branch, and to the Gram teacher if there is one.
+func copyOnline(store *model.Store) error {
+	return cmp.Or(train.CopyScope(store, "/"+onlineScope, "/"+targetScope), train.CopyScope(store, "/"+onlineScope, "/"+gramScope))
 }
 
 // take gives variables the values that a checkpoint has under the names that source returns, where it has one of the variable's shape. What is needed and missing

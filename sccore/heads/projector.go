@@ -39,13 +39,21 @@ func DefaultProjector() Projector { return Projector{HiddenDim: 2048, OutDim: 25
 // Project maps tokens, [..., D], to [..., OutDim], and scales each output to Euclidean norm 1. Variables are in layer1, layer2 and layer3
 // under scope, as [layers.Dense] names and initialises them.
 func (p Projector) Project(scope *model.Scope, tokens *Node) *Node {
-	master := tokens.DType()
-	return ofRows(tokens, func(x *Node) *Node {
-		x = ConvertDType(x, cmp.Or(p.ComputeDType, master))
-		x = layers.LeanGELU(layers.DenseOf(scope.In("layer1"), master, x, p.HiddenDim, true))
-		x = layers.LeanGELU(layers.DenseOf(scope.In("layer2"), master, x, p.HiddenDim, true))
-		return losses.Unit(ConvertDType(layers.DenseOf(scope.In("layer3"), master, x, p.OutDim, true), master))
-	})
+	return ofRows(tokens, func(x *Node) *Node { return losses.Unit(p.outputs(scope, x)) })
+}
+
+// Outputs is [Projector.Project] without scaling.
+func (p Projector) Outputs(scope *model.Scope, tokens *Node) *Node {
+	return ofRows(tokens, func(x *Node) *Node { return p.outputs(scope, x) })
+}
+
+// outputs maps rows, [N, D], to [N, OutDim].
+func (p Projector) outputs(scope *model.Scope, rows *Node) *Node {
+	master := rows.DType()
+	x := ConvertDType(rows, cmp.Or(p.ComputeDType, master))
+	x = layers.LeanGELU(layers.DenseOf(scope.In("layer1"), master, x, p.HiddenDim, true))
+	x = layers.LeanGELU(layers.DenseOf(scope.In("layer2"), master, x, p.HiddenDim, true))
+	return ConvertDType(layers.DenseOf(scope.In("layer3"), master, x, p.OutDim, true), master)
 }
 
 // ofRows applies a function of rows, [N, D] to [N, Out], to the last axis of x, [.., D].

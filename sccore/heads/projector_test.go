@@ -52,12 +52,17 @@ func TestProjectorHasThreeLayersAndUnitOutputs(t *testing.T) {
 			}
 			return x
 		}
+		unscaled := model.MustNewExec(b, store, func(scope *model.Scope, x *Node) *Node { return p.Outputs(scope.In("projector"), x) })
+		outputs := tensors.MustCopyFlatData[float64](unscaled.MustCall(x)[0])
 		tokens := tensors.MustCopyFlatData[float64](x)
 		for token := range 6 {
 			want := dense("layer3", gelu(dense("layer2", gelu(dense("layer1", tokens[5*token:][:5])))))
 			length := 0.0
-			for _, v := range want {
+			for j, v := range want {
 				length += v * v
+				if diff := math.Abs(outputs[4*token+j] - v); !(diff <= 1e-9) {
+					t.Errorf("unscaled output %d of token %d: %g, want %g", j, token, outputs[4*token+j], v)
+				}
 			}
 			for j := range want {
 				want[j] /= math.Sqrt(length)

@@ -69,6 +69,16 @@ func Boxes(params *Node) (boxes, flips *Node) {
 	return Slice(params, AxisRange(), AxisRange(boxAt, boxAt+4)), Squeeze(Slice(params, AxisRange(), AxisElem(flipAt)), 1)
 }
 
+// Undistorted returns the parameters of the same crops and flips without jitter of colours, grayscale and blur, for params [n, NumParams].
+func Undistorted(params *Node) *Node {
+	kept, plain := make([]float32, NumParams), transform{}.appendTo(nil)
+	for i := range blendAt {
+		kept[i] = 1
+	}
+	row := func(values []float32) *Node { return InsertAxes(Const(params.Graph(), values), 0) }
+	return Add(Mul(params, row(kept)), row(plain))
+}
+
 // param returns the parameter at the given position as [n, 1, 1], to broadcast over a plane of colour.
 func param(params *Node, at int) *Node {
 	return InsertAxes(Slice(params, AxisRange(), AxisElem(at)), -1)

@@ -3,10 +3,14 @@ package views
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/settings"
 )
 
@@ -162,6 +166,22 @@ func TestDrawDependsOnSeedEpochImageAndViewAlone(t *testing.T) {
 	if len(seen) != 18 {
 		t.Errorf("%d different views of three images for two seeds and two epochs, not 18", len(seen))
 	}
+}
+
+// TestUndistortedKeepsCropsAndFlips: the parameters are those that a recipe draws without jitter, grayscale and blur.
+func TestUndistortedKeepsCropsAndFlips(t *testing.T) {
+	r := Default()
+	images := []int32{0, 1, 2, 3, 4, 5, 6, 7}
+	plain := r
+	plain.Blur, plain.Grayscale, plain.Jitter = false, false, false
+	want := tensors.MustCopyFlatData[float32](plain.Draw(1, 2, images, 2, 40, 50))
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		all := r.Draw(1, 2, images, 2, 40, 50)
+		got := tensors.MustCopyFlatData[float32](graph.MustExecOnce(b, Undistorted, all))
+		if !slices.Equal(got, want) || slices.Equal(tensors.MustCopyFlatData[float32](all), want) {
+			t.Errorf("%v\nwant %v", got, want)
+		}
+	})
 }
 
 func TestCropFallsBackToTheCentre(t *testing.T) {

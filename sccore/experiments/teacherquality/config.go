@@ -42,8 +42,9 @@ func (c *Config) OmitPaths() { c.Init, c.TeacherFile = "", "" }
 type Condition struct {
 	Loss  string  `json:"loss"`  // What trains: untrained for nothing; start for the first stage alone; alignment; or beside alignment a loss of concentration: cotap, bce, gram, paka, neco, fastap or smoothap.
 	Share float64 `json:"share"` // Length of the loss's gradient as a share of alignment's.
-	// Teacher is the number of steps that have trained the third encoder, the source of S_t; 0 for labels, and -1 for an encoder from a file.
-	Teacher int `json:"teacher"`
+	// Teacher is the number of steps that have trained the third encoder, the source of S_t; 0 for labels, -1 for an encoder from a file, -2 for the run's branches.
+	Teacher   int     `json:"teacher"`
+	Positives float64 `json:"positives,omitzero"` // Share of the pairs that a loss of binary labels takes for positives, those of highest S_t. Others have 0.
 	// Errors of labels: "" for none; "pairs", independent ones, where a share Level of pairs of places has a random score; "objects", as a real teacher makes
 	// them, where a share Level of the classes in an image is taken for other classes. They are the same in all steps.
 	Errors string  `json:"errors"`
@@ -58,6 +59,7 @@ const (
 	errorsOfPairs   = "pairs"
 	errorsOfObjects = "objects"
 	fromFile        = -1
+	own             = -2
 )
 
 // concentrates reports whether there is patch concentration.
@@ -70,6 +72,8 @@ func (c Condition) source() (name, title string) {
 		return "none", ""
 	case c.Teacher == fromFile:
 		return "teacher", "third encoder, from a file"
+	case c.Teacher == own:
+		return "own", "the run's own branches"
 	case c.Teacher > 0:
 		return fmt.Sprintf("teacher%d", c.Teacher), fmt.Sprintf("third encoder, %d steps", c.Teacher)
 	case c.Errors == "":
@@ -86,8 +90,8 @@ func (c Condition) row() string {
 	return fmt.Sprintf("%s/share%g/%s", c.Loss, c.Share, source)
 }
 
-// conditions lists a profile's conditions, for photographs or for synthetic images. Each loss learns from one teacher with a gradient as long as alignment's.
-// CoTAP and binary cross-entropy have other shares too, and other sources, of known and unlike quality. On photographs there is one teacher, from a file.
+// conditions lists a profile's conditions. Losses that compare features learn from the run's own branches, as CoTAP does for comparison; others from one teacher, on
+// photographs from a file. CoTAP and binary cross-entropy have other shares of alignment's gradient than 1, too, and other sources.
 func conditions(profile study.Profile, photographs bool) (all []Condition) {
 	teachers, shares, levels := []int{1000, 100}, []float64{0.3, 3}, []float64{0.5}
 	compared := sccore.PatchConcentrations
@@ -100,9 +104,13 @@ func conditions(profile study.Profile, photographs bool) (all []Condition) {
 	if photographs {
 		teachers = []int{fromFile}
 	}
-	all = append(all, Condition{Loss: lossUntrained}, Condition{Loss: lossStart}, Condition{Loss: lossAlignment})
+	all = append(all, Condition{Loss: lossUntrained}, Condition{Loss: lossStart}, Condition{Loss: lossAlignment}, Condition{Loss: sccore.WithCoTAP, Share: 1, Teacher: own})
 	for _, loss := range compared {
-		all = append(all, Condition{Loss: loss, Share: 1, Teacher: teachers[0]})
+		c := Condition{Loss: loss, Share: 1, Teacher: lo.Ternary(sccore.ComparesFeatures(loss), own, teachers[0])}
+		if loss == sccore.WithFastAP || loss == sccore.WithSmoothAP {
+			c.Positives = sccore.PositiveShare
+		}
+		all = append(all, c)
 		if loss != sccore.WithCoTAP && loss != sccore.WithBCE {
 			continue
 		}
@@ -157,13 +165,15 @@ func (c Config) second() sccore.Config {
 		return s
 	}
 	s.PatchConcentration, s.Lambdas.PatchConcentration, s.LambdaBy = c.Loss, c.Share, sccore.ByGradient
-	if c.Teacher != 0 {
+	switch {
+	case c.Teacher == own:
+	case c.Teacher != 0:
 		s.Correspondences.From, s.Teacher = sccore.FromTeacher, sccore.Teacher{Encoder: c.Third.Encoder, Head: c.Third.PatchHead}
-		return s
-	}
-	s.Correspondences.From, s.Correspondences.Fixed = sccore.FromLabels, true
-	if c.Errors == errorsOfPairs {
-		s.Correspondences.Noise = c.Level
+	default:
+		s.Correspondences.From, s.Correspondences.Fixed = sccore.FromLabels, true
+		if c.Errors == errorsOfPairs {
+			s.Correspondences.Noise = c.Level
+		}
 	}
 	return s
 }
@@ -273,6 +283,8 @@ func stage(c study.Cell[Config]) recipe.Stage {
 		return recipe.Stage{Name: startPath, Config: c.Config.First}
 	case c.Path[0] == teacherPath:
 		return recipe.Stage{Name: teacherPath, Config: c.Config.third()}
+	case c.Config.concentrates() && c.Config.Teacher == own:
+		s.Name = c.Config.Loss
 	case c.Config.concentrates() && c.Config.Teacher != 0:
 		s.Name = c.Config.Loss + " from a teacher"
 	case c.Config.concentrates():

@@ -22,7 +22,7 @@ func TestTeacherQualityOnPhotographs(t *testing.T) {
 		t.Skip("it trains")
 	}
 	b, out, data := testbackend.Go(t), t.TempDir(), studytest.VOC(t)
-	if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Out: out, Only: []string{"paka"}}); err != nil {
+	if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Out: out, Only: []string{"cotap/share1/teacher4"}}); err != nil {
 		t.Fatal(err)
 	}
 	made, err := filepath.Glob(filepath.Join(out, Name, "starts", "*", "seed0.safetensors"))
@@ -91,10 +91,10 @@ func TestTeacherQualityOnPhotographs(t *testing.T) {
 	if len(tables) != 4 { // Tables of photographs and of scenes.
 		t.Fatal(len(tables))
 	}
-	if text := tables[0].Markdown(); !strings.Contains(text, "| + PaKA | 1 | third encoder, from a file |") || !strings.Contains(text, "on photographs") {
+	if text := tables[0].Markdown(); !strings.Contains(text, "| + PaKA | 1 | the run's own branches |") || !strings.Contains(text, "on photographs") {
 		t.Errorf("table\n%s", text)
 	}
-	if gains := Gains(results, true); len(gains.Series) != 4 || len(gains.Series[0].X)+len(gains.Series[1].X) != 4 {
+	if gains := Gains(results, true); len(gains.Series) != 4 || len(gains.Series[0].X)+len(gains.Series[1].X) != 5 {
 		t.Errorf("%d series", len(gains.Series))
 	}
 }

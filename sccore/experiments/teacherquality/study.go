@@ -1,5 +1,5 @@
-// Package teacherquality is the experiment that decides when CoTAP helps. From one start for each seed, or on photographs from one file, patch alignment trains on with a loss of patch
-// concentration whose gradient has a set share of alignment's, and whose correspondences come from a frozen third encoder or from labels with errors.
+// Package teacherquality is the experiment that decides when CoTAP helps. From one start for each seed, or on photographs from one file, patch alignment trains
+// on with a loss of patch concentration. Its gradient has a set share of alignment's, and it learns from a frozen third encoder, labels or the run's branches.
 //
 // In go losses, shares and sources of correspondences. Out come records of linear mIoU, or of recall over patches, beside the records of alignment alone, with
 // the precision and the AUC of what the loss has learned from, tables of gains and of what was predicted, and a figure of gains against precision.
@@ -224,7 +224,7 @@ func (w worker) Run(r *run) (err error) {
 			files[i] = filepath.Join(r.Root(), folder(r.Data, needed)+".safetensors")
 		}
 		try.E(w.BeginFrom(files[0], seed))
-		if c.Teacher != 0 {
+		if c.Teacher != 0 && c.Teacher != own {
 			try.E(w.SetTeacher(files[1]))
 		}
 		maps.Copy(details, recipe.Correspondences(try.E1(w.Correspondences(r.Context))))

@@ -155,13 +155,13 @@ func (k kind) over(loss string) (differences []float64) {
 	return differences
 }
 
-// follows returns the rank correlation of CoTAP's value at share 1 with a detail of its sources, for each seed with at least three sources. The gain over
-// alignment of the same seed has the same ranks.
+// follows returns the rank correlation of CoTAP's value at share 1 with a detail of its sources, labels and teachers, for each seed with at least three. The gain
+// over alignment of the same seed has the same ranks.
 func (k kind) follows(detail string) (correlations []float64) {
 	for seed := range k.seeds() {
 		var values, qualities []float64
 		for _, c := range k.conditions {
-			if record, ok := k.OfSeed(c.row(), k.column, seed); ok && c.Loss == sccore.WithCoTAP && c.Share == 1 {
+			if record, ok := k.OfSeed(c.row(), k.column, seed); ok && c.Loss == sccore.WithCoTAP && c.Share == 1 && c.Teacher != own {
 				values, qualities = append(values, record.Value), append(qualities, record.Details[detail])
 			}
 		}
@@ -173,13 +173,13 @@ func (k kind) follows(detail string) (correlations []float64) {
 }
 
 // Gains plots the gain at share 1 against the precision of correspondences at the top 5 %, on photographs or on synthetic scenes: one series for each loss, and
-// one with hollow markers of its third encoders.
+// one with hollow markers of its encoders.
 func Gains(r study.Results, photographs bool) figures.Curves {
 	k, what := kindOf(r, photographs), lo.Ternary(photographs, "linear recall over patches", "linear mIoU")
 	f := figures.Curves{
 		Title: fmt.Sprintf("Gain over patch alignment alone at equal length of the gradient%s, %s profile", k.where, k.Profile),
 		X:     "precision of correspondences at the top 5 % (%)", Y: "gain in " + what + " (points)", Levels: []float64{0}, Shift: 0.2,
-		Note: "mean and 95 % interval; hollow: of third encoders",
+		Note: "mean and 95 % interval; hollow: of encoders",
 	}
 	ascending := slices.SortedStableFunc(slices.Values(k.conditions), func(a, b Condition) int { return cmp.Compare(k.detail(a, top), k.detail(b, top)) })
 	for _, loss := range sccore.PatchConcentrations {
@@ -205,7 +205,7 @@ func Gains(r study.Results, photographs bool) figures.Curves {
 func drawn(r study.Results, _ study.FigureSources, all *study.Drawn) {
 	for i, name := range []string{"gains", "gains-photographs"} {
 		if gains := Gains(r, i == 1); len(gains.Series) > 0 {
-			all.Add(gains, nil, "Gain of each loss over patch alignment alone, at equal length of the gradient, by the precision of its correspondences. Hollow: of third encoders.", name)
+			all.Add(gains, nil, "Gain of each loss over patch alignment alone, at equal length of the gradient, by the precision of its correspondences. Hollow: encoders'.", name)
 		}
 	}
 }

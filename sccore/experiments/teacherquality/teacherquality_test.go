@@ -52,6 +52,39 @@ func TestTeacherQualityGoesOnAndIsTheSameWithAnyNumberOfWorkers(t *testing.T) {
 	}
 }
 
+// TestConditionsOfRivals: losses that compare features learn from the run's own branches, others from a third encoder, of whose scores a tenth are positives if
+// the loss is of binary labels. CoTAP has each source, so that each loss has a run to compare with.
+func TestConditionsOfRivals(t *testing.T) {
+	for _, photographs := range []bool{false, true} {
+		all := conditions(study.Quick, photographs)
+		for _, loss := range []string{sccore.WithGram, sccore.WithPaKA, sccore.WithNeCo, sccore.WithFastAP, sccore.WithSmoothAP} {
+			var found []Condition
+			for _, c := range all {
+				if c.Loss == loss {
+					found = append(found, c)
+				}
+			}
+			if len(found) != 1 {
+				t.Fatalf("%s: %v", loss, found)
+			}
+			c := found[0]
+			binary := loss == sccore.WithFastAP || loss == sccore.WithSmoothAP
+			if (c.Teacher == own) == binary || (c.Positives == 0.1) != binary {
+				t.Errorf("%+v", c)
+			}
+			config := profileConfig(study.Quick, photographs)
+			config.Condition = c
+			if s := config.second(); s.PatchConcentration != loss || (s.Correspondences.From == sccore.FromTeacher) != binary {
+				t.Errorf("%+v runs with %+v", c, s.Correspondences)
+			}
+			same := Condition{Loss: sccore.WithCoTAP, Share: 1, Teacher: c.Teacher}
+			if !slices.Contains(all, same) || strings.TrimPrefix(same.row(), "cotap") != strings.TrimPrefix(c.row(), loss) {
+				t.Errorf("%s has no CoTAP of its source", c.row())
+			}
+		}
+	}
+}
+
 func TestTeacherQualityOptions(t *testing.T) {
 	for _, c := range []struct{ set, only, want string }{
 		{set: "speed=1", want: `"speed"`},
@@ -152,7 +185,8 @@ func TestTeacherQualityResults(t *testing.T) {
 	}
 	tables := tables(results)
 	text := tables[0].Markdown()
-	for _, want := range []string{"| + CoTAP | 1 | labels |", "| 12.5 |", "| + NeCo | 1 | third encoder, 1000 steps |", "| patch alignment |", "| untrained |", "objects mistaken"} {
+	for _, want := range []string{"| + CoTAP | 1 | labels |", "| 12.5 |", "| + NeCo | 1 | the run's own branches |", "| + Smooth-AP | 1 | third encoder, 1000 steps |",
+		"| patch alignment |", "| untrained |", "objects mistaken"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -168,7 +202,7 @@ func TestTeacherQualityResults(t *testing.T) {
 		t.Errorf("CoTAP and binary cross-entropy: %+v", row)
 	}
 	figure := Gains(results, false)
-	if _, _, err := figures.Render(figure); err != nil || len(figure.Series) != 2*len(sccore.PatchConcentrations) || len(figure.Series[0].X)+len(figure.Series[1].X) != 5 {
+	if _, _, err := figures.Render(figure); err != nil || len(figure.Series) != 2*len(sccore.PatchConcentrations) || len(figure.Series[0].X)+len(figure.Series[1].X) != 6 {
 		t.Errorf("%d series, %v", len(figure.Series), err)
 	}
 	empty, err := Study.Results(nil, study.Quick)

@@ -1,0 +1,231 @@
+package sccore
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/heads"
+)
+
+// The losses that may take CoTAP's place, with the settings of their authors (see package losses) and wired as by them:
+//
+//   - WithGram (DINOv3, section 4.2; dinov3_vit7b16_gram_anchor.yaml) compares the encoder's patch tokens of each global view with those that the Gram teacher,
+//     the encoder at the beginning of the run, has of the same crop without distortions of colour. Left out: DINOv3 replaces the Gram teacher every 10,000
+//     steps, and in section 4.3 shows it crops of twice the size.
+//   - WithPaKA (appendix D.1; dinov31 of lightly-train) compares the overlaps of all pairs of views. The head of its own comes after RoI-Align. The target
+//     branch sees its views without distortions of colour. Left out: local views that are drawn to overlap by much, each paired with one global view.
+//   - WithNeCo (src/neco.py) compares the overlaps of all pairs of views at 7×7 places, which come after a head of its own. They sort 49 of the target
+//     branch's, drawn at random from other images of the batch. Left out: the code's queue of places of earlier batches.
+//   - WithFastAP and WithSmoothAP need labels, which their sources have. The [PositiveShare] of the batch's pairs with the highest S_t are positive. Each
+//     place of an image ranks those of its partner, where the sources rank all other items of a batch. Pairs from labels keep these.
+const (
+	WithGram     = "gram"
+	WithPaKA     = "paka"
+	WithNeCo     = "neco"
+	WithFastAP   = "fastap"
+	WithSmoothAP = "smoothap"
+)
+
+// PatchConcentrations lists the losses of patch concentration.
+var PatchConcentrations = []string{WithCoTAP, WithBCE, WithGram, WithPaKA, WithNeCo, WithFastAP, WithSmoothAP}
+
+// PositiveShare is the share of pairs that are positives of [WithFastAP] and [WithSmoothAP].
+const PositiveShare = 0.1
+
+// ComparesFeatures reports whether a loss compares features of both branches, and not scores of pairs.
+func ComparesFeatures(loss string) bool {
+	return slices.Contains([]string{WithGram, WithPaKA, WithNeCo}, loss)
+}
+
+// MarshalJSON adds to the losses of other authors that they are wired as by them, so that their records are not taken for those of another wiring before.
+func (c Config) MarshalJSON() ([]byte, error) {
+	type plain Config
+	if slices.Contains([]string{"", WithCoTAP, WithBCE}, c.PatchConcentration) {
+		return json.Marshal(plain(c))
+	}
+	return json.Marshal(struct {
+		plain
+		Wiring string `json:"wiring"`
+	}{plain(c), "authors"})
+}
+
+// patchConcentration is L_sc, or a loss in its place.
+func (s step) patchConcentration(scope *model.Scope, online []outputs, source outputs, in map[string]*Node, noise *Node) *Node {
+	if ComparesFeatures(s.PatchConcentration) {
+		return s.compareFeatures(scope, online, source, in[inReferences])
+	}
+	p, q := s.pairs(online[0], source, in, noise)
+	switch s.PatchConcentration {
+	case WithCoTAP:
+		return s.CoTAP.Loss(p, StopGradient(q))
+	case WithBCE:
+		return losses.BCE(p, q)
+	}
+	if !s.fromLabels() {
+		q = losses.TopShare(q, PositiveShare)
+	}
+	places := online[0].tokens.Shape().Dim(2) * online[0].tokens.Shape().Dim(2) // Each place of an image has a ranking of the partner's places.
+	p, q = Reshape(p, -1, places), Reshape(q, -1, places)
+	if s.PatchConcentration == WithFastAP {
+		return losses.DefaultFastAP().Loss(p, q)
+	}
+	return losses.DefaultSmoothAP().Loss(p, q)
+}
+
+const (
+	ownHeadScope   = "own_head"     // The head that PaKA and NeCo have for themselves, of the widths of the head of patches and without its normalisation.
+	gramScope      = "gram_teacher" // The encoder that Gram anchoring keeps from the beginning of the run.
+	necoReferences = 7 * 7          // The number of places of other images that NeCo's patches of an image sort.
+)
+
+// compareFeatures is a loss of features of the online branch and the source.
+func (s step) compareFeatures(scope *model.Scope, online []outputs, source outputs, references *Node) *Node {
+	if s.PatchConcentration == WithGram {
+		ofImages := func(tokens *Node) *Node { return Reshape(tokens, s.Views.Globals*s.images(), -1, s.vit.Dim) }
+		return losses.GramAnchoring(ofImages(online[0].tokens), ofImages(source.tokens))
+	}
+	head := func(branch string) *model.Scope { return scope.At("%s", branch).At(ownHeadScope) }
+	var all []*Node
+	count := 0
+	for i, group := range online {
+		numbers, others := viewPairs(i, group, source)
+		o := overlapOf(group, source, numbers, others)
+		ours, theirs := ofViews(group.tokens, numbers...), ofViews(source.tokens, others...)
+		var loss *Node
+		if s.PatchConcentration == WithPaKA {
+			loss = losses.PaKA(s.PatchHead.Outputs(head(onlineScope), o.ofOnline(ours)), s.PatchHead.Outputs(head(targetScope), o.ofTarget(theirs)))
+		} else {
+			o.size = s.necoSide()
+			ours, theirs = o.ofOnline(s.PatchHead.Outputs(head(onlineScope), ours)), o.ofTarget(s.PatchHead.Outputs(head(targetScope), theirs))
+			first := MulScalar(Iota(references.Graph(), shapes.Make(references.DType(), len(numbers), 1, 1), 0), s.images()*o.size*o.size) // Of each pair.
+			drawn := Add(InsertAxes(references, 0), first)
+			sorted := Gather(Reshape(theirs, -1, s.PatchHead.OutDim), Reshape(drawn, -1, necoReferences, 1))
+			loss = losses.DefaultNeCo().Loss(ours, theirs, sorted)
+		}
+		all = append(all, MulScalar(loss, float64(len(numbers))))
+		count += len(numbers)
+	}
+	return DivScalar(ReduceAllSum(Stack(all, 0)), float64(count))
+}
+
+// necoSide is the side of the grid of places that NeCo compares: 7, or that of a smaller view.
+func (s step) necoSide() int { return min(7, s.Views.GlobalCropSize/s.vit.PatchSize) }
+
+// drawReferences draws, for each of n images, places of other images: numbers of a place among those of all. They differ if the others have enough places.
+func drawReferences(seed uint64, step, n, places int) (drawn []int32) {
+	order := rand.New(rand.NewPCG(seed, uint64(step)+1<<62)).Perm((n - 1) * places)
+	for image := range n {
+		for i := range necoReferences {
+			at := order[(image*necoReferences+i)%len(order)] // Counted from the next image on.
+			drawn = append(drawn, int32((image+1+at/places)%n*places+at%places))
+		}
+	}
+	return drawn
+}
+
+// uses reports whether a loss takes CoTAP's place.
+func (c Config) uses(loss string) bool {
+	return c.Lambdas.PatchConcentration > 0 && c.PatchConcentration == loss
+}
+
+// third is what the loss of patch concentration learns from in place of the target branch as it is, if ok: the scope of a branch, and the step to run it.
+func (s step) third() (of step, scope string, ok bool) {
+	switch {
+	case s.fromTeacher():
+		return s.teacher(), teacherScope, true
+	case s.uses(WithPaKA):
+		return s, targetScope, true
+	case s.uses(WithGram):
+		s.Lambdas = losses.Lambdas{} // Without heads.
+		return s, gramScope, true
+	}
+	return s, "", false
+}
+
+// Teacher is a third branch that no step changes. With correspondences from [FromTeacher], S_t is its own. [Trainer.SetTeacher] sets its weights.
+type Teacher struct {
+	Encoder string          `json:"encoder"` // Patches as large as those of the online branch.
+	Head    heads.Projector `json:"head"`
+}
+
+// teacherScope holds the teacher's variables.
+const teacherScope = "teacher"
+
+// fromTeacher reports whether a loss uses the teacher.
+func (c Config) fromTeacher() bool {
+	return c.Lambdas.PatchConcentration > 0 && c.Correspondences.From == FromTeacher
+}
+
+// checkSource returns an error if the loss of patches cannot use its source.
+func (c Config) checkSource() error {
+	if from := c.Correspondences.From; ComparesFeatures(c.PatchConcentration) && (c.fromLabels() || c.fromTeacher()) {
+		return fmt.Errorf("patch_concentration %s compares features of both branches, which correspondences.from %s does not have", c.PatchConcentration, from)
+	}
+	if c.uses(WithNeCo) && c.Batch == c.AccumulationSteps {
+		return fmt.Errorf("patch_concentration neco sorts patches of other images: batch %d in accumulate %d parts has none", c.Batch, c.AccumulationSteps)
+	}
+	if !c.fromTeacher() {
+		return nil
+	}
+	vit, err := encoder.ViTByName(c.Teacher.Encoder)
+	switch {
+	case err != nil:
+		return fmt.Errorf("teacher.encoder: %w", err)
+	case vit.PatchSize != c.ViT().PatchSize:
+		return fmt.Errorf("teacher.encoder %s: its patches are of %d pixels, those of %s of %d", vit.Name, vit.PatchSize, c.Encoder, c.ViT().PatchSize)
+	}
+	return nil
+}
+
+// teacher is the teacher's step, of which only the branch counts.
+func (s step) teacher() step {
+	vit, err := encoder.ViTByName(s.Teacher.Encoder)
+	if err != nil {
+		panic(err) // The configuration has been checked.
+	}
+	s.vit, s.PatchHead, s.Lambdas = vit, s.Teacher.Head, losses.Lambdas{PatchConcentration: 1}
+	return s
+}
+
+// TeacherOf returns the teacher that [Trainer.SetTeacher] can read from a checkpoint. The error names the file.
+func TeacherOf(path string) (Teacher, error) {
+	config, ok, err := configOf(path)
+	switch {
+	case err != nil:
+	case !ok:
+		err = fmt.Errorf("%s is not a checkpoint, such as first/final.safetensors of a run of pretrain: it has no head of patches", path)
+	case config.Prototypes > 0:
+		err = fmt.Errorf("%s has an Object-Aware Filter; want a checkpoint without one, such as first/final.safetensors of a run of pretrain", path)
+	}
+	return Teacher{Encoder: config.Encoder, Head: config.PatchHead}, err
+}
+
+// SetTeacher reads the teacher's weights from the online branch of a checkpoint. It comes after [Trainer.Begin] or [Trainer.BeginFrom]; checkpoints of
+// the run hold the teacher.
+func (t *Trainer) SetTeacher(path string) error {
+	if !t.config.fromTeacher() {
+		return fmt.Errorf("%s: this run has no teacher", path)
+	}
+	named, err := readCheckpoint(path)
+	if err == nil && named == nil {
+		err = fmt.Errorf("%s is not a checkpoint", path)
+	}
+	if err != nil {
+		return err
+	}
+	return take(t.Store(), path, named, "the teacher "+t.config.Teacher.Encoder, func(variable string) (from string, needed bool) {
+		below, ok := strings.CutPrefix(variable, "/"+teacherScope+"/")
+		if !ok {
+			return "", false
+		}
+		return "/" + onlineScope + "/" + below, true
+	})
+}

@@ -87,33 +87,38 @@ func (t *Trainer) DiagnosticsEvaluator(every int) train.Evaluator {
 
 // Diagnostics measures on the part of a batch that comes next, and changes nothing. The first call compiles.
 func (t *Trainer) Diagnostics(ctx context.Context) (Diagnostics, error) {
-	return t.diagnose(ctx, t.Done()*t.parts(), 1)
+	return t.diagnose(ctx, t.Done()*t.parts(), 1, true)
 }
 
 // correspondingImages are the images whose pairs of patches say how good correspondences are. A single batch may have few pairs of two objects.
 const correspondingImages = 256
 
-// Correspondences are [Trainer.Diagnostics] whose pairs are of 256 images at least, from the batches that come next.
+// Correspondences are [Trainer.Diagnostics] without lengths. Their pairs are of 256 images at least, from the batches that come next.
 func (t *Trainer) Correspondences(ctx context.Context) (Diagnostics, error) {
 	part := t.config.Batch / t.parts()
-	return t.diagnose(ctx, t.Done()*t.parts(), (correspondingImages+part-1)/part)
+	return t.diagnose(ctx, t.Done()*t.parts(), (correspondingImages+part-1)/part, false)
 }
 
-// diagnose measures on parts of the run's batches. Lengths are of the last.
-func (t *Trainer) diagnose(ctx context.Context, first, parts int) (d Diagnostics, err error) {
+// diagnose measures on parts of the run's batches. Lengths are of the last. Without them it computes no gradients.
+func (t *Trainer) diagnose(ctx context.Context, first, parts int, lengths bool) (d Diagnostics, err error) {
 	defer try.Handle(&err)
 	s := t.step
-	s.paired = s.labelled && s.hasPatchLoss()
-	if t.diagnostics == nil {
-		t.diagnostics = try.E1(train.NewProgram(t.backend, t.Store(), s.diagnostics, s.inputs()))
+	s.paired, s.lengths = s.labelled && s.hasPatchLoss(), lengths
+	if !s.paired && !lengths {
+		return d, nil
+	}
+	if t.diagnostics[lengths] == nil {
+		t.diagnostics[lengths] = try.E1(train.NewProgram(t.backend, t.Store(), s.diagnostics, s.inputs()))
 	}
 	read := func(out []*tensors.Tensor) {
-		for i, length := range tensors.MustCopyFlatData[float32](out[0]) {
-			*Losses[i].lambda(&d.Lengths) = float64(length)
+		if lengths {
+			for i, length := range tensors.MustCopyFlatData[float32](out[len(out)-1]) {
+				*Losses[i].lambda(&d.Lengths) = float64(length)
+			}
 		}
 		if s.paired {
-			scores := tensors.MustCopyFlatData[float32](out[1])
-			for i, mark := range tensors.MustCopyFlatData[float32](out[2]) {
+			scores := tensors.MustCopyFlatData[float32](out[0])
+			for i, mark := range tensors.MustCopyFlatData[float32](out[1]) {
 				same := mark == 1 || mark == 1+ofObjects
 				if mark >= 0 {
 					d.Pairs.add(float64(scores[i]), same)
@@ -125,7 +130,7 @@ func (t *Trainer) diagnose(ctx context.Context, first, parts int) (d Diagnostics
 		}
 	}
 	for part := first; part < first+parts; part++ {
-		try.E(t.look(ctx, s, part, t.diagnostics, read))
+		try.E(t.look(ctx, s, part, t.diagnostics[lengths], read))
 	}
 	if s.paired {
 		d.Precision = metrics.PrecisionAtTop(d.Pairs.Scores, d.Pairs.Same, TopShares...)
@@ -145,10 +150,18 @@ func (t *Trainer) look(ctx context.Context, s step, part int, program *train.Pro
 	return errors.Join(ctx.Err(), errors.New("a run without images"))
 }
 
-// diagnostics is the graph: the lengths of the gradients in the order of [Losses], and, for labelled patches, S_t and whether two patches are of one class.
-func (s step) diagnostics(scope *model.Scope, inputs []*Node) []*Node {
+// diagnostics is the graph: for labelled patches S_t and whether two patches are of one class, and the lengths of the gradients in the order of [Losses].
+func (s step) diagnostics(scope *model.Scope, inputs []*Node) (out []*Node) {
 	in := train.ByName(s.inputs(), inputs)
 	made := s.pass(scope, in)
+	if s.paired {
+		_, q := s.pairs(made.online[0], made.source, in, made.read.noise)
+		o := overlapOf(made.online[0], made.source, []int{0}, []int{1})
+		out = append(out, q, judged(o.labels(in[inLabels]), in[inPartners], s.background, s.dtype))
+	}
+	if !s.lengths {
+		return out
+	}
 	var shared, lengths []*Node
 	for _, group := range made.online {
 		shared = append(shared, group.class, group.tokens)
@@ -161,13 +174,7 @@ func (s step) diagnostics(scope *model.Scope, inputs []*Node) []*Node {
 		}
 		lengths = append(lengths, length)
 	}
-	out := []*Node{Stack(lengths, 0)}
-	if s.paired {
-		_, q := s.pairs(made.online[0], made.source, in, made.read.noise)
-		o := overlapOf(made.online[0], made.source, []int{0}, []int{1})
-		out = append(out, q, judged(o.labels(in[inLabels]), in[inPartners], s.background, s.dtype))
-	}
-	return out
+	return append(out, Stack(lengths, 0))
 }
 
 // ofObjects is added to the mark of a pair of two objects.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,10 @@ func TestPairsOfObjectsAreJudgedApart(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := diagnosticsOf(t, trainer)
+		more, err := trainer.Correspondences(t.Context())
+		if err != nil || len(more.Pairs.Scores) <= len(d.Pairs.Scores) || !slices.Equal(more.Pairs.Scores[:len(d.Pairs.Scores)], d.Pairs.Scores) {
+			t.Errorf("correspondences of more images, %d pairs, do not begin with these %d pairs: %v", len(more.Pairs.Scores), len(d.Pairs.Scores), err)
+		}
 		return len(d.Pairs.Scores), len(d.Objects.Scores)
 	}
 	all, objects := counts(0)

@@ -251,7 +251,7 @@ func (t *Trainer) measureLambdas(ctx context.Context) (err error) {
 	defer try.Handle(&err)
 	var sums losses.Lambdas
 	for part := range batchesForLambdas {
-		d := try.E1(t.diagnose(ctx, part, 1))
+		d := try.E1(t.diagnose(ctx, part, 1, true))
 		for _, loss := range Losses {
 			*loss.lambda(&sums) += loss.Lambda(d.Lengths)
 		}

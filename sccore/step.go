@@ -37,6 +37,7 @@ type step struct {
 	labelled        bool // Whether label maps come with the images.
 	background      uint8
 	paired          bool // Whether partners come with them also without L_sc.
+	lengths         bool // Whether diagnostics have the lengths of gradients.
 	taught          bool // Whether correspondences from labels have label maps of their own.
 	dtype           dtypes.DType
 }

@@ -51,8 +51,8 @@ type Trainer struct {
 	config      Config // The current run's; the step is compiled for a configuration of the same shape.
 	data        Data
 	step        step
-	measured    *losses.Lambdas // The weights that [ByGradient] has set for the run; nil for the configuration's weights.
-	diagnostics *train.Program  // Of [Diagnostics], once it is compiled.
+	measured    *losses.Lambdas         // The weights that [ByGradient] has set for the run; nil for the configuration's weights.
+	diagnostics map[bool]*train.Program // Of [Diagnostics] with and without lengths, once they are compiled.
 }
 
 // NewTrainer compiles the step of a configuration. The error names what is out of range or missing.
@@ -66,7 +66,7 @@ func NewTrainer(b compute.Backend, data Data, config Config) (_ *Trainer, err er
 func newTrainer(data Data, config Config) (_ *Trainer, err error) {
 	defer try.Handle(&err)
 	try.E(settings.Check(config))
-	t := &Trainer{config: config, data: data}
+	t := &Trainer{diagnostics: map[bool]*train.Program{}, config: config, data: data}
 	try.E(t.mixture(0).Check())
 	switch part := config.Batch / config.AccumulationSteps; {
 	case data.Objects == nil && (config.hasImageLoss() || config.Lambdas.Prototypes > 0):
@@ -90,8 +90,8 @@ func (t *Trainer) compile(b compute.Backend) (err error) {
 
 // Close frees the device's memory and stops reading images.
 func (t *Trainer) Close() {
-	if t.diagnostics != nil {
-		t.diagnostics.Finalize()
+	for _, program := range t.diagnostics {
+		program.Finalize()
 	}
 	t.Trainer.Close()
 }

@@ -22,7 +22,7 @@ func TestTeacherQualityOnPhotographs(t *testing.T) {
 		t.Skip("it trains")
 	}
 	b, out, data := testbackend.Go(t), t.TempDir(), studytest.VOC(t)
-	if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Out: out, Only: []string{"cotap/share1/teacher4"}}); err != nil {
+	if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Out: out, Only: []string{"cotap/share1/teacher4"}, Set: small}); err != nil {
 		t.Fatal(err)
 	}
 	made, err := filepath.Glob(filepath.Join(out, Name, "starts", "*", "seed0.safetensors"))
@@ -34,7 +34,7 @@ func TestTeacherQualityOnPhotographs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for set, want := range map[string]string{ // What the file decides is refused, not ignored.
-		"second.encoder=vit-s16": "init=" + made[0] + " needs second.encoder=vit-tiny", "second.views.global_size=25": "needs second.views.global_size=24",
+		"second.encoder=vit-s16": "init=" + made[0] + " needs second.encoder=vit-16x2x2p8-grid6", "second.views.global_size=25": "needs second.views.global_size=24",
 		"second.patch_head.out=7": "needs second.patch_head.out=8",
 		"teacher=" + made[0]:      "has the same content as init=" + made[0],
 	} {

@@ -18,7 +18,8 @@ import (
 )
 
 // tinyPretrain holds the arguments of a run of both stages that takes seconds on the Go engine.
-var tinyPretrain = []string{"run", "pretrain", "--profile", "smoke", "--checkpoint-every", "0s", "--set", "first.steps=20", "--set", "second.steps=20"}
+var tinyPretrain = []string{"run", "pretrain", "--profile", "smoke", "--checkpoint-every", "0s", "--set", "first.steps=20", "--set", "second.steps=20",
+	"--set", "first.encoder=vit-16x2x2p8-grid6", "--set", "second.encoder=vit-16x2x2p8-grid6"}
 
 // TestKilledPretrainingEndsWithTheSameBytes kills a run ten times, each time after another step of the two stages and some more time, and compares its files
 // with the files of an uninterrupted run.

@@ -4,20 +4,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/progress"
 )
 
-// TestCostIsKnownAfterTwoBatches: the first batch compiles, and the cost is said once.
+// TestCostIsKnownAfterTwoBatches: images count one by one, after their batch. The first batch compiles, and the cost is said once.
 func TestCostIsKnownAfterTwoBatches(t *testing.T) {
 	var said []time.Duration
 	bar := &estimating{Bar: progress.Discard, know: func(perImage time.Duration) { said = append(said, perImage) }}
-	bar.Set(32, "")
+	for image := range evaluation.EncodeBatch {
+		bar.Set(image+1, "")
+	}
 	if len(said) > 0 {
 		t.Errorf("said %v after the batch that compiles", said)
 	}
-	bar.since = time.Now().Add(-3200 * time.Millisecond)
-	bar.Set(64, "")
-	bar.Set(96, "")
+	bar.since = time.Now().Add(-evaluation.EncodeBatch * 100 * time.Millisecond)
+	for image := range evaluation.EncodeBatch {
+		bar.Set(evaluation.EncodeBatch+image+1, "")
+	}
 	if len(said) != 1 || said[0] < 100*time.Millisecond || said[0] > 300*time.Millisecond {
 		t.Errorf("said %v, want once 100ms and what the test takes", said)
 	}

@@ -221,7 +221,6 @@ func (r *run) write() (err error) {
 	}}
 	file := r.path(EncoderFile)
 	try.E(r.export(EncoderFile))
-	r.written.Store(int64(r.trainer.Done()))
 	return cmp.Or(weights.WriteConfig(file, r.naming, vit, card.Preprocessing, r.about.Size), card.Write(file), r.report(), r.writeCurves())
 }
 

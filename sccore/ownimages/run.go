@@ -8,9 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/dsnet/try"
@@ -85,7 +85,6 @@ type run struct {
 	trainer *recipe.Trainer
 	verdict verdict
 	state   state
-	written atomic.Int64 // The step of EncoderFile.
 }
 
 // state is what checkpoints keep beside the weights.
@@ -201,8 +200,6 @@ func (r *run) train(ctx context.Context) (err error) {
 		Start: func() error { return r.begin(ctx, s) },
 		Resumed: func(done int) {
 			bar.Resumed(done)
-			points := measured(r.state.Curve)
-			r.written.Store(int64(points[len(points)-1].Step))
 			r.Say(fmt.Sprintf("continues after step %d", done))
 		},
 		Damaged: func(file string, err error) {
@@ -231,10 +228,11 @@ func (r *run) train(ctx context.Context) (err error) {
 	return loop.Clean()
 }
 
+var stepOfCard = regexp.MustCompile(`Step\W+(\d+ of \d+)`)
+
 // sayStep says, when ctx ends, of which step the encoder in the folder is: when the returned function is called, or before a stopped process is killed, as it is in a
 // long step.
 func (r *run) sayStep(ctx context.Context) (end func()) {
-	r.written.Store(-1)
 	ended, said := make(chan struct{}), make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(said)
@@ -242,8 +240,9 @@ func (r *run) sayStep(ctx context.Context) (end func()) {
 		case <-ended:
 		case <-time.After(2 * time.Second):
 		}
-		if step := r.written.Load(); step >= 0 {
-			r.Say(fmt.Sprintf("%s is the encoder after step %d of %d, the last that was measured", r.path(EncoderFile), step, r.config.Steps))
+		card, _ := os.ReadFile(weights.CardPath(r.path(EncoderFile))) // An encoder that is not there yet has none.
+		if step := stepOfCard.FindSubmatch(card); step != nil {
+			r.Say(fmt.Sprintf("%s is the encoder after step %s, the last that was measured", r.path(EncoderFile), step[1]))
 		}
 	})
 	return func() {

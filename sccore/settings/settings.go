@@ -194,7 +194,7 @@ func below(key string) string {
 }
 
 // Changed lists the settings of the second configuration that differ from the first, as "key=value" with the names of the JSON, which records hold. Both
-// have one type.
+// have one type. The key "wiring" is no setting: it tells records of a loss from those of an earlier form of it.
 func Changed(prefix string, from, to any) (_ []string, err error) {
 	defer try.Handle(&err)
 	var levels [2]map[string]json.RawMessage
@@ -206,7 +206,7 @@ func Changed(prefix string, from, to any) (_ []string, err error) {
 	for _, key := range slices.Sorted(maps.Keys(levels[1])) {
 		old, now := levels[0][key], levels[1][key]
 		switch {
-		case bytes.Equal(old, now):
+		case bytes.Equal(old, now) || key == "wiring":
 		case now[0] == '{' && len(old) > 0 && old[0] == '{':
 			changed = append(changed, try.E1(Changed(prefix+key+".", old, now))...)
 		default:

@@ -116,7 +116,7 @@ func (r Results) evidence(claim figures.Claim, alternative int, text, random str
 	changed := func(settings ...string) { e.Changed = lo.Uniq(append(e.Changed, lo.Compact(settings)...)) }
 	fromFile, gates := false, map[bool]float64{} // The lowest gates of rows, and of rows that are subtracted.
 	for _, column := range columns {
-		changed(r.changed[column]...)
+		changed(r.Changed(column)...)
 		if random != "" && !slices.Contains(rows, random) && r.Blind(column, random, rows...) {
 			e.Blind = append(e.Blind, column)
 		}

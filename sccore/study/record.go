@@ -60,7 +60,7 @@ type Record struct {
 	Line int `json:"-"`
 	// LeftOut is the number of lines of the same file that are no records.
 	LeftOut int `json:"-"`
-	// Asked says that [Spec.Selected] has selected the record by --set. Such records are of one call and are compared, though --set may change one row alone.
+	// Asked says that [Spec.Selected] has selected the record by --set. Such records were all asked for and are compared, though --set may change one row alone.
 	Asked bool `json:"-"`
 	// Derived says that an earlier version has recorded as Config what all lines share, of which this one ran with a part.
 	Derived bool `json:"-"`

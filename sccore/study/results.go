@@ -15,12 +15,12 @@ import (
 )
 
 // Results are the records of one profile, grouped for tables: for each row and column, the records that share their settings, by ascending seed. If a
-// column was run with several settings, the profile's own settings count, or else the most recent ones.
+// column was run with several settings, the profile's own settings count, or else the most recent ones. Records that [Spec.Selected] has selected all count.
 type Results struct {
 	Profile Profile
 	Kind    figures.DataKind // Of the data, if [Results.On] has told them apart.
 	runs    map[[2]string][]Record
-	changed map[string][]string       // By column, the settings that differ from the profile's.
+	changed map[[2]string][]string    // By row and column, the settings that differ from the profile's.
 	leftOut map[string]map[string]int // By column and by what they differ in, how many records are left out because they cannot be compared with the rest.
 	records []groupedRecord           // All of the profile, oldest first.
 }
@@ -117,7 +117,7 @@ func (s Spec[C, D]) Results(records []Record, profile Profile) (_ Results, err e
 
 // resultsOf chooses the settings of each group, and sorts the records that have them.
 func resultsOf(profile Profile, records []groupedRecord) Results {
-	results := Results{Profile: profile, runs: map[[2]string][]Record{}, changed: map[string][]string{}, leftOut: map[string]map[string]int{}, records: records}
+	results := Results{Profile: profile, runs: map[[2]string][]Record{}, changed: map[[2]string][]string{}, leftOut: map[string]map[string]int{}, records: records}
 	chosen := map[string]groupedRecord{}
 	for _, r := range records {
 		if c, ok := chosen[r.group]; !ok || len(r.changed) == 0 || len(c.changed) > 0 {
@@ -133,7 +133,7 @@ func resultsOf(profile Profile, records []groupedRecord) Results {
 			results.leftOut[r.Column][r.differs(c)]++
 			continue
 		}
-		results.changed[r.Column] = lo.Union(results.changed[r.Column], r.changed)
+		results.changed[key] = r.changed
 		group := slices.DeleteFunc(results.runs[key], func(old Record) bool { return old.Seed == r.Seed })
 		group = append(group, r.Record)
 		slices.SortFunc(group, func(a, b Record) int { return a.Seed - b.Seed })
@@ -220,7 +220,23 @@ func (r Results) keys(part int) (names []string) {
 }
 
 // Changed lists the settings of a column's records that differ from the profile's, as "key=value".
-func (r Results) Changed(column string) []string { return r.changed[column] }
+func (r Results) Changed(column string) (all []string) {
+	for _, row := range r.Rows() {
+		all = lo.Union(all, r.changed[[2]string{row, column}])
+	}
+	return all
+}
+
+// changes is Changed as a text, which names rows unless they share their settings.
+func (r Results) changes(column string) string {
+	rows := lo.Filter(r.Rows(), func(row string, _ int) bool { return r.Recorded(row, column) })
+	texts := lo.Map(rows, func(row string, _ int) string { return strings.Join(r.changed[[2]string{row, column}], ", ") })
+	if len(lo.Uniq(texts)) == 1 {
+		return texts[0]
+	}
+	named := lo.Map(texts, func(text string, i int) string { return lo.Ternary(text == "", "", rows[i]+": "+text) })
+	return strings.Join(lo.Compact(named), "; ")
+}
 
 // Values returns the values of a row and a column by ascending seed.
 func (r Results) Values(row, column string) []float64 { return r.Details(row, column, "") }
@@ -303,10 +319,10 @@ func (r Results) Describe(t *figures.Table, unit string, columns ...string) {
 	if rows := r.oneFile(columns, r.Rows()...); len(rows) > 0 {
 		t.Caption += fmt.Sprintf(" All seeds of %s have one file of weights: the spread is over images and what is trained on it, not over encoders.", strings.Join(rows, ", "))
 	}
-	recorded := lo.Filter(columns, func(column string, _ int) bool { return lo.HasKey(r.changed, column) })
-	changes := func(column string, _ int) string { return strings.Join(r.changed[column], ", ") }
-	for _, text := range lo.Compact(lo.Uniq(lo.Map(recorded, changes))) {
-		sharing := lo.Filter(recorded, func(column string, _ int) bool { return changes(column, 0) == text })
+	recorded := lo.Intersect(columns, r.Columns())
+	changes := lo.SliceToMap(recorded, func(column string) (string, string) { return column, r.changes(column) })
+	for _, text := range lo.Compact(lo.Uniq(lo.Map(recorded, func(column string, _ int) string { return changes[column] }))) {
+		sharing := lo.Filter(recorded, func(column string, _ int) bool { return changes[column] == text })
 		if len(sharing) == len(recorded) {
 			t.Caption += fmt.Sprintf(" Settings that differ from the profile's: %s.", text)
 		} else {

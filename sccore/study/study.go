@@ -346,7 +346,7 @@ func (e BadOption) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e BadOption) Unwrap() error { return e.Err }
 
-// badCells is the error for options that give no cells. A profile's own settings are valid, so that another one is from --set.
+// badCells is the error for options that give no cells. A profile's settings are valid, so an invalid one comes from --set.
 func badCells(err error) error {
 	if errors.As(err, new(settings.Invalid)) {
 		err = fmt.Errorf("--set %w", err)

@@ -143,8 +143,8 @@ func TestRatesAreComparedByWhatWasAskedFor(t *testing.T) {
 		want            string
 	}{
 		{nil, nil, "bce cotap"}, {[]string{"rate=0.02"}, nil, "bce cotap"}, {[]string{"bce.rate=2"}, nil, "cotap"},
-		{[]string{"rate=0.02"}, []string{"rate=0.02"}, "bce cotap rate=0.02"}, {[]string{"rate=1"}, []string{"rate=1"}, "bce cotap rate=1"},
-		{[]string{"bce.rate=2"}, []string{"bce.rate=2"}, "bce cotap rate=2"}, {[]string{"rate=0.02"}, []string{"rate=3"}, ""},
+		{[]string{"rate=0.02"}, []string{"rate=0.02"}, "bce cotap rate=0.02"}, {[]string{"rate=1"}, []string{"rate=1"}, "bce cotap bce: rate=1"},
+		{[]string{"bce.rate=2"}, []string{"bce.rate=2"}, "bce cotap bce: rate=2"}, {[]string{"rate=0.02"}, []string{"rate=3"}, ""},
 	} {
 		selected := must.M1(Study.Selected(records(c.recorded...), study.Options{Profile: study.Smoke, Set: c.asked}))
 		results := must.M1(Study.Results(selected, study.Smoke))

@@ -43,7 +43,7 @@ func check(key string, value reflect.Value, tag reflect.StructTag) error {
 		}
 		return check(key, value.Elem(), tag)
 	case reflect.Struct:
-		for _, m := range membersOf(key, value) {
+		for m := range membersOf(key, value) {
 			if m.field.Tag.Get("range") == "-" {
 				continue
 			}

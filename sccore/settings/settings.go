@@ -20,6 +20,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -68,7 +69,7 @@ func Given(assignments []string, key string) bool {
 
 // fieldsOf lists the fields of a group and of its embedded structs, with their keys within the group.
 func fieldsOf(group reflect.Value) []member {
-	return lo.FlatMap(membersOf("", group), func(m member, _ int) []member {
+	return lo.FlatMap(slices.Collect(membersOf("", group)), func(m member, _ int) []member {
 		if m.key == "" {
 			return fieldsOf(m.value)
 		}
@@ -148,7 +149,7 @@ func Value(config any, key string) string {
 
 func list(key string, config reflect.Value) (all []Setting, err error) {
 	defer try.Handle(&err)
-	for _, m := range membersOf(key, config) {
+	for m := range membersOf(key, config) {
 		if m.value.Kind() == reflect.Struct {
 			all = append(all, try.E1(list(m.key, m.value))...)
 			continue
@@ -167,31 +168,28 @@ type member struct {
 	value reflect.Value
 }
 
-// membersOf lists the fields of a struct that are in its JSON and, unlike the JSON, single values that "omitzero" omits. key is that of the struct.
-func membersOf(key string, config reflect.Value) (all []member) {
-	all = make([]member, 0, config.NumField())
-	for i := range cap(all) {
-		field, value := config.Type().Field(i), config.Field(i)
-		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-		absent := value.Kind() == reflect.Struct && value.IsZero() && options == "omitzero" // A group that does not apply here.
-		switch {
-		case name == "-" || absent || !field.IsExported() && !field.Anonymous:
-		case field.Anonymous && name == "":
-			all = append(all, member{key, field, value})
-		default:
-			all = append(all, member{below(key) + cmp.Or(name, field.Name), field, value})
+// membersOf goes through the fields of a struct that are in its JSON and, unlike the JSON, single values that "omitzero" omits. key is that of the struct.
+func membersOf(key string, config reflect.Value) iter.Seq[member] {
+	return func(yield func(member) bool) {
+		for field, value := range config.Fields() {
+			name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+			absent := options == "omitzero" && value.Kind() == reflect.Struct && value.IsZero() // A group that does not apply here.
+			if name == "-" || absent || !field.IsExported() && !field.Anonymous {
+				continue
+			}
+			whole := key
+			if !field.Anonymous || name != "" {
+				whole = below(key) + cmp.Or(name, field.Name)
+			}
+			if !yield(member{whole, field, value}) {
+				return
+			}
 		}
 	}
-	return all
 }
 
 // below is the start of the keys of a group.
-func below(key string) string {
-	if key == "" {
-		return ""
-	}
-	return key + "."
-}
+func below(key string) string { return lo.Ternary(key == "", "", key+".") }
 
 // Changed lists the settings of the second configuration that differ from the first, as "key=value" with the names of the JSON, which records hold. Both
 // have one type. The key "wiring" is no setting: it tells records of a loss from those of an earlier form of it.

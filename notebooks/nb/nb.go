@@ -203,7 +203,7 @@ func Show(all ...any) {
 
 // warnOfSmoke says once a cell what the numbers of its profile are worth.
 var warnOfSmoke = sync.OnceFunc(func() {
-	HTML("<p><b>Profile smoke: this shows that everything runs. Its numbers and curves mean nothing.</b></p>")
+	HTML("<p><b>Profile smoke: this shows that everything runs. What was trained or measured in it means nothing.</b></p>")
 })
 
 // Keep shows a figure and saves it with its numbers under [Out]: Keep("ablation/trade-off", figure) writes out/ablation/trade-off.svg, .png and .csv.

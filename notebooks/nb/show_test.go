@@ -79,7 +79,7 @@ func TestPrintedNumbersAndSmoke(t *testing.T) {
 		if len(sent) != want || stderr != "" {
 			t.Fatalf("%s: %d outputs, want %d: %s", profile, len(sent), want, stderr)
 		}
-		if first := sent[0].Data[protocol.MIMETextHTML].(string); strings.Contains(first, "mean nothing") != (profile == "smoke") {
+		if first := sent[0].Data[protocol.MIMETextHTML].(string); strings.Contains(first, "means nothing") != (profile == "smoke") {
 			t.Errorf("%s begins with %s", profile, first)
 		}
 		html := sent[want-3].Data[protocol.MIMETextHTML].(string)

@@ -25,7 +25,7 @@ import (
 func TestPretrainPictures(t *testing.T) {
 	b := testbackend.Go(t)
 	out := t.TempDir()
-	if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Out: out}); err != nil {
+	if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Out: out, Set: []string{"second.steps=4"}}); err != nil {
 		t.Fatal(err)
 	}
 	results, err := Study.Load(study.Options{Out: out, Profile: study.Smoke})
@@ -84,8 +84,8 @@ func TestPretrainPictures(t *testing.T) {
 	if len(curves) != 4 || len(curves[0].Series) != 5 || len(curves[1].Series) != 2 || len(curves[2].Series) != 2 || len(curves[3].Series) != 2 {
 		t.Errorf("curves %+v", curves)
 	}
-	if alignment := curves[0].Series[0]; alignment.X[len(alignment.X)-1] != 16 {
-		t.Errorf("the last step of two stages of 8 is %v", alignment.X)
+	if alignment := curves[0].Series[0]; alignment.X[len(alignment.X)-1] != 12 {
+		t.Errorf("the last step of stages of 8 and 4 is %v", alignment.X)
 	}
 	keep("curves", curves)
 	framework, err := Framework(t.Context(), results, b, out, "", 0)
@@ -167,7 +167,7 @@ func TestPretrainPicturesOfImages(t *testing.T) {
 	b := testbackend.Go(t)
 	out, data, kept := t.TempDir(), t.TempDir(), t.TempDir()
 	writeImages(t, data, 10)
-	if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Data: data, Cache: kept, Out: out}); err != nil {
+	if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Data: data, Cache: kept, Out: out, Set: []string{"first.steps=4", "second.steps=4"}}); err != nil {
 		t.Fatal(err)
 	}
 	if folders, err := os.ReadDir(kept); err != nil || len(folders) == 0 {

@@ -139,7 +139,7 @@ func TestPretrainingLearns(t *testing.T) {
 		t.Skip("it trains")
 	}
 	config := recipe.ProfileConfig(study.Quick, false)
-	config.First.Steps, config.First.Lambdas.ImageAlignment, config.Images = 80, 0, 384
+	config.First.Steps, config.First.Lambdas.ImageAlignment, config.Images = 60, 0, 256
 	if !testbackend.HasXLA() { // There the trainer's own test learns something smaller.
 		t.Log("on the Go engine these steps take minutes")
 		return

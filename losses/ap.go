@@ -74,12 +74,12 @@ func ranking(p, q *Node, threshold float64) (scores, positive *Node) {
 }
 
 // TopShare marks the given share of all scores q that are highest with 1, and others with 0, for losses that need binary labels. Scores equal to the lowest
-// of them are marked, too. No gradient passes.
+// of them are marked, too. Scores that are NaN or not in [0, 1] stay as they are, and the losses become NaN. No gradient passes.
 func TopShare(q *Node, share float64) *Node {
 	q = StopGradient(q)
 	count := max(int(math.Round(share*float64(q.Shape().Size()))), 1)
 	least := SliceAxis(Sort(Reshape(q, -1), 0, false), 0, AxisElem(count-1))
-	return ConvertDType(GreaterOrEqual(q, Reshape(least)), q.DType())
+	return Where(inUnit(q), ConvertDType(GreaterOrEqual(q, Reshape(least)), q.DType()), q)
 }
 
 // apLoss is the mean of 1 − precision/positives over the rankings that have positives, or 0 if none has. precision and positives, [R], are the sum of

@@ -113,6 +113,13 @@ func TestTopShareIsBinary(t *testing.T) {
 			}
 			moved := []float64{0.34, 0.52, 0.01, 0.99, 0.33, 0.49, 0.2, 0.1, 0.3, 0.4} // The same two are highest.
 			swapped := []float64{0.1, 0.3, 0.9, 0.35, 0.2, 0, 0.31, 0.32, 0.25, 0.05}
+			for _, broken := range []float64{math.NaN(), -0.1, 1.1} {
+				for i := range q { // Whether it would be marked or not.
+					if got := loss(slices.Replace(slices.Clone(q), i, i+1, broken)); !math.IsNaN(got) {
+						t.Errorf("%s: %g with the target %g at %d", name, got, broken, i)
+					}
+				}
+			}
 			if want := loss(q); loss(moved) != want || loss(swapped) == want || want == 0 {
 				t.Errorf("%s: %g, with targets that keep their group %g, with others %g", name, want, loss(moved), loss(swapped))
 			}

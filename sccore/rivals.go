@@ -7,23 +7,26 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/heads"
 )
 
-// The losses that may take CoTAP's place, with the settings of their authors (see package losses) and wired as by them:
+// The losses that may take CoTAP's place, with the settings of their authors (see package losses) and wired as in their code:
 //
 //   - WithGram (DINOv3, section 4.2; dinov3_vit7b16_gram_anchor.yaml) compares the encoder's patch tokens of each global view with those that the Gram teacher,
-//     the encoder at the beginning of the run, has of the same crop without distortions of colour. Left out: DINOv3 replaces the Gram teacher every 10,000
-//     steps, and in section 4.3 shows it crops of twice the size.
+//     the encoder at the beginning of the run, has of the same crop without distortions of colour. It begins at its minimum, where only these distortions
+//     give it a gradient. Its weight is therefore a number, such as [GramWeight], and no share of alignment's gradient. Left out: DINOv3 replaces the Gram
+//     teacher every 10,000 steps, and in section 4.3 shows it crops of twice the size.
 //   - WithPaKA (appendix D.1; dinov31 of lightly-train) compares the overlaps of all pairs of views. The head of its own comes after RoI-Align. The target
-//     branch sees its views without distortions of colour. Left out: local views that are drawn to overlap by much, each paired with one global view.
+//     branch sees its views without distortions of colour. Left out: local views that are drawn to overlap by much, each paired with one global view,
+//     and a mask of pairs whose overlap is below one cell.
 //   - WithNeCo (src/neco.py) compares the overlaps of all pairs of views at 7×7 places, which come after a head of its own. They sort 49 of the target
-//     branch's, drawn at random from other images of the batch. Left out: the code's queue of places of earlier batches.
+//     branch's, drawn at random from other images of the batch. Left out: the code's queue of places of earlier batches,
+//     and its draws from the whole batch, the image's own places included.
 //   - WithFastAP and WithSmoothAP need labels, which their sources have. The [PositiveShare] of the batch's pairs with the highest S_t are positive. Each
 //     place of an image ranks those of its partner, where the sources rank all other items of a batch. Pairs from labels keep these.
 const (
@@ -40,12 +43,15 @@ var PatchConcentrations = []string{WithCoTAP, WithBCE, WithGram, WithPaKA, WithN
 // PositiveShare is the share of pairs that are positives of [WithFastAP] and [WithSmoothAP].
 const PositiveShare = 0.1
 
+// GramWeight is the weight that Gram anchoring reaches in DINOv3 beside losses of weight 1 (w_Gram in section 4.2).
+const GramWeight = 2
+
 // ComparesFeatures reports whether a loss compares features of both branches, and not scores of pairs.
 func ComparesFeatures(loss string) bool {
 	return slices.Contains([]string{WithGram, WithPaKA, WithNeCo}, loss)
 }
 
-// MarshalJSON adds to the losses of other authors that they are wired as by them, so that their records are not taken for those of another wiring before.
+// MarshalJSON adds to the losses of other authors that they are wired as in their code, so that their records are not taken for those of another wiring before.
 func (c Config) MarshalJSON() ([]byte, error) {
 	type plain Config
 	if slices.Contains([]string{"", WithCoTAP, WithBCE}, c.PatchConcentration) {
@@ -97,26 +103,34 @@ func (s step) compareFeatures(scope *model.Scope, online []outputs, source outpu
 	count := 0
 	for i, group := range online {
 		numbers, others := viewPairs(i, group, source)
-		o := overlapOf(group, source, numbers, others)
-		ours, theirs := ofViews(group.tokens, numbers...), ofViews(source.tokens, others...)
-		var loss *Node
-		if s.PatchConcentration == WithPaKA {
-			loss = losses.PaKA(s.PatchHead.Outputs(head(onlineScope), o.ofOnline(ours)), s.PatchHead.Outputs(head(targetScope), o.ofTarget(theirs)))
-		} else {
+		count += len(numbers)
+		atATime := lo.Ternary(s.PatchConcentration == WithNeCo, 1, len(numbers))
+		for pair := 0; pair < len(numbers); pair += atATime {
+			number, other := numbers[pair:pair+atATime], others[pair:pair+atATime]
+			o := overlapOf(group, source, number, other)
+			ours, theirs := ofViews(group.tokens, number...), ofViews(source.tokens, other...)
+			if s.PatchConcentration == WithPaKA {
+				ours, theirs = s.PatchHead.Outputs(head(onlineScope), o.ofOnline(ours)), s.PatchHead.Outputs(head(targetScope), o.ofTarget(theirs))
+				all = append(all, MulScalar(losses.PaKA(ours, theirs), float64(atATime)))
+				continue
+			}
 			o.size = s.necoSide()
 			ours, theirs = o.ofOnline(s.PatchHead.Outputs(head(onlineScope), ours)), o.ofTarget(s.PatchHead.Outputs(head(targetScope), theirs))
-			first := MulScalar(Iota(references.Graph(), shapes.Make(references.DType(), len(numbers), 1, 1), 0), s.images()*o.size*o.size) // Of each pair.
-			drawn := Add(InsertAxes(references, 0), first)
-			sorted := Gather(Reshape(theirs, -1, s.PatchHead.OutDim), Reshape(drawn, -1, necoReferences, 1))
-			loss = losses.DefaultNeCo().Loss(ours, theirs, sorted)
+			sorted := Gather(Reshape(theirs, -1, s.PatchHead.OutDim), InsertAxes(references, -1))
+			all = append(all, atOnce(losses.DefaultNeCo().Loss(ours, theirs, sorted), ours))
 		}
-		all = append(all, MulScalar(loss, float64(len(numbers))))
-		count += len(numbers)
 	}
 	return DivScalar(ReduceAllSum(Stack(all, 0)), float64(count))
 }
 
-// necoSide is the side of the grid of places that NeCo compares: 7, or that of a smaller view.
+// atOnce is a loss whose gradient in x, all that it is differentiable in, is computed with it. The backward pass keeps it alone: NeCo's matrices of one
+// pair of views take gigabytes, and are free before those of the next pair.
+func atOnce(loss, x *Node) *Node {
+	gradient := StopGradient(Gradient(loss, x)[0])
+	return Add(StopGradient(loss), ReduceAllSum(Mul(gradient, Sub(x, StopGradient(x))))) // The sum is zero; it carries the gradient.
+}
+
+// necoSide is the side of the grid of places that NeCo compares: 7, or fewer if a global view has fewer patches.
 func (s step) necoSide() int { return min(7, s.Views.GlobalCropSize/s.vit.PatchSize) }
 
 // drawReferences draws, for each of n images, places of other images: numbers of a place among those of all. They differ if the others have enough places.
@@ -166,8 +180,12 @@ func (c Config) fromTeacher() bool {
 
 // checkSource returns an error if the loss of patches cannot use its source.
 func (c Config) checkSource() error {
-	if from := c.Correspondences.From; ComparesFeatures(c.PatchConcentration) && (c.fromLabels() || c.fromTeacher()) {
-		return fmt.Errorf("patch_concentration %s compares features of both branches, which correspondences.from %s does not have", c.PatchConcentration, from)
+	if c.uses(c.PatchConcentration) && ComparesFeatures(c.PatchConcentration) && c.Correspondences != (Correspondences{From: FromHead}) {
+		const want = "patch_concentration %s compares features of both branches: want correspondences.from head, same_view false, noise 0 and fixed false"
+		return fmt.Errorf(want, c.PatchConcentration)
+	}
+	if c.uses(WithGram) && c.LambdaBy == ByGradient {
+		return fmt.Errorf("lambda_by gradient: patch_concentration gram begins at its minimum; set lambdas.patch_concentration, which is %d in DINOv3", GramWeight)
 	}
 	if c.uses(WithNeCo) && c.Batch == c.AccumulationSteps {
 		return fmt.Errorf("patch_concentration neco sorts patches of other images: batch %d in accumulate %d parts has none", c.Batch, c.AccumulationSteps)

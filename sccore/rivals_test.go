@@ -200,10 +200,22 @@ func TestRivalsOfBeforeAreTakenForOthers(t *testing.T) {
 func TestTeacherAndLossesAreChecked(t *testing.T) {
 	for want, change := range map[string]func(c *sccore.Config){
 		`patch_concentration "guess"`: func(c *sccore.Config) { c.PatchConcentration = "guess" },
-		"which correspondences.from labels does not have": func(c *sccore.Config) {
+		"gram compares features of both branches: want correspondences.from head": func(c *sccore.Config) {
 			c.PatchConcentration, c.Correspondences.From = sccore.WithGram, sccore.FromLabels
 		},
-		"which correspondences.from teacher does not have": func(c *sccore.Config) { c.PatchConcentration = sccore.WithPaKA },
+		"paka compares features of both branches": func(c *sccore.Config) { c.PatchConcentration = sccore.WithPaKA }, // From the teacher.
+		"neco compares features of both branches": func(c *sccore.Config) {
+			c.PatchConcentration, c.Correspondences.From = sccore.WithNeCo, sccore.FromBackbone
+		},
+		"same_view false": func(c *sccore.Config) {
+			c.PatchConcentration, c.Correspondences = sccore.WithGram, sccore.Correspondences{From: sccore.FromHead, SameView: true}
+		},
+		"noise 0": func(c *sccore.Config) {
+			c.PatchConcentration, c.Correspondences = sccore.WithPaKA, sccore.Correspondences{From: sccore.FromHead, Noise: 0.5}
+		},
+		"gram begins at its minimum": func(c *sccore.Config) {
+			c.PatchConcentration, c.Correspondences.From, c.LambdaBy = sccore.WithGram, sccore.FromHead, sccore.ByGradient
+		},
 		"batch 4 in accumulate 4 parts has none": func(c *sccore.Config) {
 			c.PatchConcentration, c.Correspondences.From, c.AccumulationSteps = sccore.WithNeCo, sccore.FromHead, 4
 		},

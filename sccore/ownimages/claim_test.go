@@ -1,12 +1,15 @@
 package ownimages
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 )
 
@@ -36,6 +39,32 @@ func TestARunDoesNotGoOnWithOtherImages(t *testing.T) {
 	put(t, path, []byte("two image"))
 	if err := claim(); err == nil || !strings.Contains(err.Error(), out+": is the folder of a run whose images have changed since") {
 		t.Errorf("a changed image: %v", err)
+	}
+}
+
+// TestARunDoesNotGoOnWithAnotherWiring: the folder of a run with a loss whose wiring has changed is another run's, and with any other loss its own.
+func TestARunDoesNotGoOnWithAnotherWiring(t *testing.T) {
+	for _, loss := range sccore.PatchConcentrations {
+		config := sccore.Default()
+		config.PatchConcentration = loss
+		now, err := json.Marshal(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := bytes.Replace(now, []byte(`,"wiring":"authors"`), nil, 1)
+		for _, written := range [][]byte{now, before} {
+			out := t.TempDir()
+			claim := func(config []byte) error {
+				return (&run{Options: Options{Out: out}, images: &Images{}, about: description{Config: config}}).claim(t.Context())
+			}
+			if err := claim(written); err != nil {
+				t.Fatal(err)
+			}
+			err := claim(now)
+			if same := bytes.Equal(written, now); (err == nil) != same || !same && !strings.Contains(err.Error(), "run with other settings") {
+				t.Errorf("%s: %v after %s", loss, err, written)
+			}
+		}
 	}
 }
 

@@ -361,13 +361,16 @@ func (r *run) claim(ctx context.Context) (err error) {
 	return err
 }
 
-// compact is JSON of a configuration as it is encoded now.
+// compact is JSON of a configuration as it is encoded now, and the wiring of its loss as it was then.
 func compact(raw json.RawMessage) string {
-	var config sccore.Config
+	var config struct {
+		sccore.Config
+		Wiring string `json:"wiring"`
+	}
 	if json.Unmarshal(raw, &config) == nil {
 		config.MemoryGB = 0 // It does not change the run.
-		if encoded, err := json.Marshal(config); err == nil {
-			return string(encoded)
+		if encoded, err := json.Marshal(config.Config); err == nil {
+			return string(encoded) + config.Wiring
 		}
 	}
 	return string(raw)

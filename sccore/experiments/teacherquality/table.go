@@ -82,13 +82,18 @@ func (k kind) gains() figures.Table {
 		var gain []float64
 		if c.concentrates() {
 			gain = k.gain(c)
-			heads[1], heads[6] = fmt.Sprintf("%g", c.Share), stats.MeanInterval(gain).Text("%+.1f")
-			if auc := k.detail(c, "auc"); !math.IsNaN(auc) {
+			heads[1], heads[6] = lo.Ternary(c.Weight > 0, "–", fmt.Sprintf("%g", c.Share)), stats.MeanInterval(gain).Text("%+.1f")
+			if lambda := k.detail(c, "lambda"); !math.IsNaN(lambda) {
+				heads[5] = fmt.Sprintf("%.3g", lambda)
+			}
+			if auc := k.detail(c, "auc"); sccore.ComparesFeatures(c.Loss) {
+				heads[3], heads[4] = "–", "–" // What is measured are pairs of the head of patches, which these losses never see.
+			} else if !math.IsNaN(auc) {
 				precisions := lo.Map([]string{"1", "5", "10", "100"}, func(share string, _ int) string {
 					value := k.detail(c, "precision_top"+share)
 					return lo.Ternary(math.IsNaN(value), "–", fmt.Sprintf("%.0f", value)) // Records of before have none of all pairs.
 				})
-				heads[3], heads[4], heads[5] = strings.Join(precisions, " / "), fmt.Sprintf("%.2f", auc), fmt.Sprintf("%.3g", k.detail(c, "lambda"))
+				heads[3], heads[4] = strings.Join(precisions, " / "), fmt.Sprintf("%.2f", auc)
 			}
 		}
 		t.Rows = append(t.Rows, figures.Row{Heads: heads, Cells: []figures.Cell{k.Cell(c.row(), k.column), k.Derived(gain, k.column, c.row(), alignment)}})
@@ -97,8 +102,8 @@ func (k kind) gains() figures.Table {
 	return t
 }
 
-// predictions is the table of what was predicted before any run: at an equal share of the gradient CoTAP gains more than each other loss, and its gain
-// follows the precision at the top and not the AUC. It is empty for photographs if the measure cannot tell trained encoders from random weights there.
+// predictions is the table of what was predicted: at an equal share of the gradient CoTAP gains more than each other loss, and its gain follows the precision
+// at the top and not the AUC. Comparisons of the run's own branches came after the first runs. It is empty for photographs if the measure cannot tell trained encoders from random weights there.
 func (k kind) predictions() figures.Table {
 	t := k.table("predictions")
 	t.Columns = []string{"points or correlation"}
@@ -142,6 +147,9 @@ func (k kind) over(loss string) (differences []float64) {
 		for _, c := range k.conditions {
 			same := c
 			same.Loss = sccore.WithCoTAP
+			if c.Weight > 0 {
+				same.Share, same.Weight = 1, 0
+			}
 			record, ok := k.OfSeed(c.row(), k.column, seed)
 			cotap, both := k.OfSeed(same.row(), k.column, seed)
 			if c.Loss == loss && ok && both {
@@ -172,17 +180,20 @@ func (k kind) follows(detail string) (correlations []float64) {
 	return correlations
 }
 
-// Gains plots the gain at share 1 against the precision of correspondences at the top 5 %, on photographs or on synthetic scenes: one series for each loss, and
-// one with hollow markers of its encoders.
+// Gains plots the gain at share 1 against the precision of correspondences at the top 5 %, on photographs or on synthetic scenes: one series for each loss that
+// learns from correspondences, with filled markers from labels and hollow ones from an encoder.
 func Gains(r study.Results, photographs bool) figures.Curves {
 	k, what := kindOf(r, photographs), lo.Ternary(photographs, "linear recall over patches", "linear mIoU")
 	f := figures.Curves{
 		Title: fmt.Sprintf("Gain over patch alignment alone at equal length of the gradient%s, %s profile", k.where, k.Profile),
 		X:     "precision of correspondences at the top 5 % (%)", Y: "gain in " + what + " (points)", Levels: []float64{0}, Shift: 0.2,
-		Note: "mean and 95 % interval; hollow: of encoders",
+		Note: "mean and 95 % interval; filled: from labels; hollow: from an encoder",
 	}
 	ascending := slices.SortedStableFunc(slices.Values(k.conditions), func(a, b Condition) int { return cmp.Compare(k.detail(a, top), k.detail(b, top)) })
 	for _, loss := range sccore.PatchConcentrations {
+		if sccore.ComparesFeatures(loss) {
+			continue
+		}
 		labels := figures.Series{Name: titles[loss], Bars: figures.Intervals, Look: len(f.Series)/2 + 1}
 		third := figures.Series{Bars: figures.Intervals, Look: labels.Look, Hollow: true, Apart: true}
 		for _, c := range ascending {
@@ -205,7 +216,7 @@ func Gains(r study.Results, photographs bool) figures.Curves {
 func drawn(r study.Results, _ study.FigureSources, all *study.Drawn) {
 	for i, name := range []string{"gains", "gains-photographs"} {
 		if gains := Gains(r, i == 1); len(gains.Series) > 0 {
-			all.Add(gains, nil, "Gain of each loss over patch alignment alone, at equal length of the gradient, by the precision of its correspondences. Hollow: encoders'.", name)
+			all.Add(gains, nil, "Gain of each loss over patch alignment alone, at equal length of the gradient, by the precision of its correspondences. Filled: from labels; hollow: from an encoder.", name)
 		}
 	}
 }

@@ -72,16 +72,18 @@ func TestConditionsOfRivals(t *testing.T) {
 			}
 			c := found[0]
 			binary := loss == sccore.WithFastAP || loss == sccore.WithSmoothAP
-			if (c.Teacher == own) == binary || (c.Positives == 0.1) != binary {
+			if (c.Teacher == own) == binary || (c.Positives == 0.1) != binary || (c.Weight == 2) != (loss == sccore.WithGram) || c.Share+c.Weight/2 != 1 {
 				t.Errorf("%+v", c)
 			}
 			config := profileConfig(study.Quick, photographs)
 			config.Condition = c
 			if s := config.second(); s.PatchConcentration != loss || (s.Correspondences.From == sccore.FromTeacher) != binary {
 				t.Errorf("%+v runs with %+v", c, s.Correspondences)
+			} else if measured := s.LambdaBy == sccore.ByGradient; measured == (loss == sccore.WithGram) || s.Lambdas.PatchConcentration != c.Share+c.Weight {
+				t.Errorf("%+v runs with λ %g by %q", c, s.Lambdas.PatchConcentration, s.LambdaBy)
 			}
 			same := Condition{Loss: sccore.WithCoTAP, Share: 1, Teacher: c.Teacher}
-			if !slices.Contains(all, same) || strings.TrimPrefix(same.row(), "cotap") != strings.TrimPrefix(c.row(), loss) {
+			if !slices.Contains(all, same) || loss != sccore.WithGram && strings.TrimPrefix(same.row(), "cotap") != strings.TrimPrefix(c.row(), loss) {
 				t.Errorf("%s has no CoTAP of its source", c.row())
 			}
 		}
@@ -188,7 +190,7 @@ func TestTeacherQualityResults(t *testing.T) {
 	}
 	tables := tables(results)
 	text := tables[0].Markdown()
-	for _, want := range []string{"| + CoTAP | 1 | labels |", "| 12.5 |", "| + NeCo | 1 | the run's own branches |", "| + Smooth-AP | 1 | third encoder, 1000 steps |",
+	for _, want := range []string{"| + CoTAP | 1 | labels |", "| 12.5 |", "| + NeCo | 1 | the run's own branches | – | – | 12.5 |", "| + Gram anchoring | – | the run's own branches | – | – |", "| + Smooth-AP | 1 | third encoder, 1000 steps |",
 		"| patch alignment |", "| untrained |", "objects mistaken"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -204,8 +206,11 @@ func TestTeacherQualityResults(t *testing.T) {
 	if row := tables[1].Rows[0]; len(row.Cells[0].Ours) != 4 || !(row.Cells[0].Ours[0] > 5) || row.Heads[2] == "" {
 		t.Errorf("CoTAP and binary cross-entropy: %+v", row)
 	}
+	if row := tables[1].Rows[1]; len(row.Cells[0].Ours) != 5 || !strings.Contains(row.Heads[0], "Gram anchoring") {
+		t.Errorf("CoTAP and Gram anchoring: %+v", row)
+	}
 	figure := Gains(results, false)
-	if _, _, err := figures.Render(figure); err != nil || len(figure.Series) != 2*len(sccore.PatchConcentrations) || len(figure.Series[0].X)+len(figure.Series[1].X) != 6 {
+	if _, _, err := figures.Render(figure); err != nil || len(figure.Series) != 2*4 || len(figure.Series[0].X)+len(figure.Series[1].X) != 6 {
 		t.Errorf("%d series, %v", len(figure.Series), err)
 	}
 	empty, err := Study.Results(nil, study.Quick)

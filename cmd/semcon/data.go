@@ -45,7 +45,6 @@ func dataVerb(c *cobra.Command, flags flagTexts) {
 		refuse(len(names) == 0 || names[0] != "fetch", "unknown action %q, want fetch", strings.Join(names, " "))
 		refuse(len(names) > 1 && f.For != "", "--for %s: name datasets or an experiment, not both", f.For)
 		refuse(len(names) == 1 && f.For == "", "name a dataset to fetch: %s", strings.Join(known, " or "))
-		refuse(f.Data == "", "name a folder to fetch to: --data FOLDER or SEMCON_DATA")
 		if names = names[1:]; f.For != "" {
 			e, _ := oneExperiment([]string{f.For})
 			names = lo.Filter(e.Reads, func(name string, _ int) bool {
@@ -59,6 +58,7 @@ func dataVerb(c *cobra.Command, flags flagTexts) {
 			refuse(!slices.Contains(known, name),
 				"cannot fetch dataset %q%s only %s", name, cmp.Or(spelling.DidYouMean(name, known), ","), strings.Join(known, ", "))
 		}
+		refuse(f.Data == "", "name a folder to fetch to: --data FOLDER or SEMCON_DATA")
 		fetchDatasets(c.Context(), names, f.Data, f.From)
 	}
 }

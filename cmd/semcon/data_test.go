@@ -76,6 +76,7 @@ func TestDataFetchUsage(t *testing.T) {
 		{"--for video", `unknown action "", want fetch`},
 		{"fetch davis --for video --data data", "--for video: name datasets or an experiment, not both"},
 		{"fetch --for vidoe --data data", `unknown experiment "vidoe": did you mean video?`},
+		{"fetch voc", `cannot fetch dataset "voc"`},
 		{"fetch cifar10", "--data FOLDER or SEMCON_DATA"},
 		{"fetch cifar10 mnist --data data", `cannot fetch dataset "mnist", only cifar10, cifar100, tiny-imagenet, voc2012, ade20k, coco, davis, spair, imagenet, cityscapes, camvid`},
 	} {

@@ -110,7 +110,9 @@ func evaluationVerb(named evaluation.Named, texts flagTexts) *cobra.Command {
 		for name := range flagSettings {
 			if flags.Changed(name) {
 				value := flags.Lookup(name).Value.String()
-				c.Set = append([]string{name + "=" + lo.Ternary(name == "memory", "["+value+"]", value)}, c.Set...)
+				assignment := name + "=" + lo.Ternary(name == "memory", "["+value+"]", value)
+				refuse(settings.Apply(e, assignment) != nil, "--%s %s: want a value like %s", name, value, flags.Lookup(name).DefValue)
+				c.Set = append([]string{assignment}, c.Set...)
 			}
 		}
 		locateFlag(cmd, "weights", &c.Weights)

@@ -164,7 +164,11 @@ func flagError(c *cobra.Command, err error) error {
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 		typed := "--" + unknown.GetSpecifiedName()
-		said = "there is no flag " + typed + spelling.DidYouMean(typed, names)
+		near := spelling.DidYouMean(typed, names)
+		if near == "" && c.Flags().Lookup("set") != nil {
+			near = fmt.Sprintf("; a setting is --set %s=VALUE", typed[2:])
+		}
+		said = "there is no flag " + typed + near
 	case errors.As(err, &invalid):
 		reason := invalid.Unwrap()
 		if number := (*strconv.NumError)(nil); errors.As(reason, &number) {

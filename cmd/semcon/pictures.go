@@ -53,10 +53,8 @@ const drawnAtOnce = 16
 
 // fewImages is [findImages] of a verb that draws all images at once, with a file of weights. Of many images it takes some, evenly spread, and says so.
 func fewImages(file string, inputs []string) (some []string) {
-	if len(inputs) > 0 {
-		requireWeights(file)
-	}
 	paths := findImages(inputs)
+	requireWeights(file)
 	if len(paths) <= max(len(inputs), drawnAtOnce) {
 		return paths
 	}
@@ -104,6 +102,7 @@ func showVerb(c *cobra.Command, flags flagTexts) {
 			fmt.Printf("wrote %s\n", filepath.Join(f.Out, drawn.Name+".png"))
 		}
 		if len(paths) == 1 {
+			os.Remove(filepath.Join(f.Out, "nearest.png")) // Of an earlier call.
 			fmt.Println("no nearest.png: it compares each image with the next, and there is one image")
 		} else {
 			fmt.Printf("nearest.png compares each image with the next, so it has no row for %s\n", paths[len(paths)-1])

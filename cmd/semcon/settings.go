@@ -13,6 +13,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/samber/lo"
+	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/ownimages"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
@@ -188,6 +189,10 @@ func settingsVerb(c *cobra.Command, flags flagTexts) {
 		word := ""
 		if len(names) == 2 {
 			names, word = names[:1], names[1]
+		}
+		if len(names) == 1 && names[0] != "train" {
+			_, _, err := experiments.Find(names[0])
+			refuse(err != nil, "%v; for keys with a word: semcon settings EXPERIMENT WORD", err)
 		}
 		name, title, all := settingsOf(names, f.Profile, f.Dataset)
 		var meanings map[string]string

@@ -123,7 +123,7 @@ func TestARunThatCompilesEndsSoon(t *testing.T) {
 	} else {
 		t.Logf("%s, it ended after %s", config, took)
 	}
-	if status := c.ProcessState.ExitCode(); status != 130 || line != "semcon run: stopped; records and checkpoints are kept; run it again to continue" {
+	if status := c.ProcessState.ExitCode(); status != 130 || line != "semcon run: stopped; what was saved is kept; run it again to continue" {
 		t.Errorf("exit status %d, said %q", status, line)
 	}
 }

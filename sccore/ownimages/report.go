@@ -247,10 +247,12 @@ func Records(out string) (records []study.Record, err error) {
 	for _, point := range points { // What is empty was not measured at this step.
 		maps.Copy(last, lo.OmitByValues(point, []string{""}))
 	}
+	config["(last step)"] = last["step"]
+	shown := try.E1(json.Marshal(config))
 	for column, text := range last {
 		if value, err := strconv.ParseFloat(text, 64); err == nil {
 			records = append(records, study.Record{
-				Experiment: "train", Cell: filepath.Base(out), Row: "last", Column: column, Value: value, Config: encoded, ConfigHash: study.Hash(encoded),
+				Experiment: "train", Cell: filepath.Base(out), Row: "last", Column: column, Value: value, Config: shown, ConfigHash: study.Hash(encoded),
 				Data: about.Images + ", content " + about.Content, Curve: MetricsFile,
 			})
 		}

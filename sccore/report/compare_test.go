@@ -187,7 +187,7 @@ func TestRunsThatCannotBeCompared(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
-	if _, err := Select(out, "lines", study.Full); err == nil || !strings.Contains(err.Error(), "no records of profile full") {
+	if _, err := Select(out, "lines", study.Full); err == nil || !strings.Contains(err.Error(), "no records of profile full") || !strings.Contains(err.Error(), "there are some of --profile quick") {
 		t.Error(err)
 	}
 	if s := selected(t, out, "lines/line2@"+hash[:4]); len(s.Records) != 1 || s.Records[0].Value != 11 {

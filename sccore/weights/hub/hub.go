@@ -96,12 +96,13 @@ func inFolder(folder string) (string, error) {
 	if _, err := os.Stat(filepath.Join(folder, "snapshots")); err == nil {
 		return cached(folder, "main", "")
 	}
-	for _, file := range weightFiles {
+	files := slices.Concat(weightFiles, []string{"encoder.safetensors"}) // The last is of a training on own images.
+	for _, file := range files {
 		if _, err := os.Stat(filepath.Join(folder, file)); err == nil {
 			return filepath.Join(folder, file), nil
 		}
 	}
-	return "", fmt.Errorf("%s: the folder has none of %s", folder, strings.Join(weightFiles, ", "))
+	return "", fmt.Errorf("%s: the folder has none of %s", folder, strings.Join(files, ", "))
 }
 
 // home is the folder of the Hub's cache and of the user's token, as huggingface_hub chooses it.

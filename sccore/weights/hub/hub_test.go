@@ -306,6 +306,13 @@ func TestLocateErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
+	trained := filepath.Join(t.TempDir(), "encoder.safetensors")
+	if err := os.WriteFile(trained, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if path, err := Locate(t.Context(), filepath.Dir(trained), Watch{}); err != nil || path != trained {
+		t.Errorf("the folder of a training: %s, %v", path, err)
+	}
 	for _, name := range []string{"weights/absent.pth", "/absent/vit", "vit", "a/b/c"} { // No names of repositories.
 		if path, err := Locate(t.Context(), name, Watch{}); err != nil || path != name {
 			t.Errorf("%s: %s, %v", name, path, err)

@@ -37,8 +37,7 @@ func TestWorkersOfAClusterThatAreKilled(t *testing.T) {
 		}
 		return string(output)
 	}
-	cells := []string{"ablation", "--profile", "smoke", "--only", "stage1", "--only", "line1", "--only", "line5",
-		"--set", "first.encoder=vit-16x2x2p8-grid6", "--set", "second.encoder=vit-16x2x2p8-grid6"}
+	cells := []string{"ablation", "--profile", "smoke", "--only", "stage1", "--only", "line1", "--only", "line5"}
 	call(append([]string{"run", "--out", "whole"}, cells...)...)
 	call(append([]string{"submit", "slurm", "--out", "killed", "--gpus", "0", "--retries", "0", "--binary", binary}, cells...)...)
 	if status := call(append([]string{"status", "--out", "killed"}, cells...)...); !strings.Contains(status, "3 cells: 3 to do\n") {

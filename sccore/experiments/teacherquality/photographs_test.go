@@ -94,7 +94,7 @@ func TestTeacherQualityOnPhotographs(t *testing.T) {
 	if text := tables[0].Markdown(); !strings.Contains(text, "| + PaKA | 1 | the run's own branches |") || !strings.Contains(text, "on photographs") {
 		t.Errorf("table\n%s", text)
 	}
-	if gains := Gains(results, true); len(gains.Series) != 4 || len(gains.Series[0].X)+len(gains.Series[1].X) != 5 {
+	if gains := Gains(results, true); len(gains.Series) != 2 || len(gains.Series[0].X)+len(gains.Series[1].X) != 5 {
 		t.Errorf("%d series", len(gains.Series))
 	}
 }

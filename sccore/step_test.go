@@ -85,17 +85,23 @@ func TestGradientWithOtherCorrespondences(t *testing.T) {
 	}
 }
 
-// checkGradient compares the gradient of a small step in float64 with finite differences.
-func checkGradient(t *testing.T, b compute.Backend, change func(c *Config)) {
-	s, given := smallStep(change)
-	var args []any
+// callOf returns the arguments of a step's graph and a store without variables.
+func callOf(t *testing.T, s step, given map[string]*tensors.Tensor) (args []any, store *model.Store) {
+	t.Helper()
 	for _, in := range s.inputs() {
 		args = append(args, given[in.Name])
 	}
-	store := model.NewStore()
+	store = model.NewStore()
 	if err := store.SetRNGStateFromSeed(11); err != nil {
 		t.Fatal(err)
 	}
+	return args, store
+}
+
+// checkGradient compares the gradient of a small step in float64 with finite differences.
+func checkGradient(t *testing.T, b compute.Backend, change func(c *Config)) {
+	s, given := smallStep(change)
+	args, store := callOf(t, s, given)
 	backward := model.MustNewExec(b, store, func(scope *model.Scope, inputs []*Node) []*Node {
 		total, _ := s.forward(scope, train.ByName(s.inputs(), inputs))
 		_, gradients := train.Gradients(scope, total, onlineScope)

@@ -27,14 +27,7 @@ func compared(t *testing.T, loss string, references *tensors.Tensor) (value floa
 	t.Helper()
 	s, given := smallStep(func(c *Config) { c.PatchConcentration = loss })
 	given[inReferences] = references
-	var args []any
-	for _, in := range s.inputs() {
-		args = append(args, given[in.Name])
-	}
-	store := model.NewStore()
-	if err := store.SetRNGStateFromSeed(11); err != nil {
-		t.Fatal(err)
-	}
+	args, store := callOf(t, s, given)
 	exec := model.MustNewExec(testbackend.Go(t), store, func(scope *model.Scope, inputs []*Node) []*Node {
 		in := train.ByName(s.inputs(), inputs)
 		made := s.pass(scope, in)

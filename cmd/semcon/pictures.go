@@ -65,7 +65,7 @@ func fewImages(file string, inputs []string) (some []string) {
 
 // requireWhole ends the verb with an error if images of --size pixels are not made of whole patches.
 func requireWhole(size, patch int) {
-	refuse(size%patch != 0, "--size %d is not a multiple of the transformer's patches of %d", size, patch)
+	refuse(size < patch || size%patch != 0, "--size %d is not a multiple of the transformer's patches of %d", size, patch)
 }
 
 func showVerb(c *cobra.Command, flags flagTexts) {
@@ -96,13 +96,15 @@ func showVerb(c *cobra.Command, flags flagTexts) {
 		} else {
 			locateFlag(c, "weights", &f.Weights)
 		}
-		requireWhole(f.Size, try.E1(sccore.EncoderOf(f.Weights)).PatchSize)
+		patch := try.E1(sccore.EncoderOf(f.Weights)).PatchSize
+		requireWhole(cmp.Or(f.Size, patch), patch)
 		for _, drawn := range try.E1(ownimages.Show(openEngine(), f.Weights, paths, f.Size, points...)) {
 			try.E(figures.SaveFigure(f.Out, drawn.Name, drawn.Figure))
 			fmt.Printf("wrote %s\n", filepath.Join(f.Out, drawn.Name+".png"))
 		}
 		if len(paths) == 1 {
 			os.Remove(filepath.Join(f.Out, "nearest.png")) // Of an earlier call.
+			os.Remove(filepath.Join(f.Out, "nearest.svg"))
 			fmt.Println("no nearest.png: it compares each image with the next, and there is one image")
 		} else {
 			fmt.Printf("nearest.png compares each image with the next, so it has no row for %s\n", paths[len(paths)-1])

@@ -39,19 +39,10 @@ func readRecords(verbName string, o *study.Options, in string, all ...study.Expe
 		}
 		records = append(records, try.E1(study.Records(study.Folder(o.Out, e.Name)))...)
 	}
-	if others := otherProfiles(records, o.Profile); others != nil {
+	if others := study.OtherProfiles(records, o.Profile); others != nil {
 		fmt.Fprintf(os.Stderr, "semcon %s: no records of profile %s in %s; there are some of --profile %s\n", verbName, o.Profile, in, strings.Join(others, ", --profile "))
 	}
 	return records
-}
-
-// otherProfiles returns the sorted profiles of the records if none of them has the wanted profile.
-func otherProfiles(records []study.Record, wanted study.Profile) []string {
-	others := lo.Uniq(lo.Map(records, func(r study.Record, _ int) string { return string(r.Profile) }))
-	if slices.Contains(others, string(wanted)) {
-		return nil
-	}
-	return slices.Sorted(slices.Values(others))
 }
 
 func tableVerb(c *cobra.Command, flags flagTexts) {

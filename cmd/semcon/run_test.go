@@ -323,10 +323,10 @@ func TestTablesByThePapersNames(t *testing.T) {
 
 func TestTableNamesTheProfilesThatHaveRuns(t *testing.T) {
 	records := []study.Record{{Profile: study.Smoke}, {Profile: study.Full}, {Profile: study.Smoke}}
-	if others := otherProfiles(records, study.Quick); !slices.Equal(others, []string{"full", "smoke"}) {
+	if others := study.OtherProfiles(records, study.Quick); !slices.Equal(others, []string{"full", "smoke"}) {
 		t.Errorf("runs of %v", others)
 	}
-	if others := otherProfiles(records, study.Smoke); others != nil {
+	if others := study.OtherProfiles(records, study.Smoke); others != nil {
 		t.Errorf("%v where there are runs", others)
 	}
 }

@@ -54,7 +54,7 @@ type Images struct {
 
 	folders  []*datasets.ImageFolder // The folders of all images, trained on or held out.
 	held     *datasets.Images        // Held out of training.
-	classes  []string                // The class folders; nil if there are none.
+	classes  []string                // The class folders; nil without class folders.
 	bank     *datasets.Images        // Training images of the class folders, with labels.
 	queries  *datasets.Images        // Held-out images of the class folders, with labels.
 	measured int                     // Height and width in pixels of the three sets.

@@ -35,7 +35,7 @@ type Paired struct {
 	Name        string         `json:"name"`
 	Metric      string         `json:"metric"`
 	Unit        string         `json:"unit"`
-	Values      [2][]float64   `json:"values"`      // By ascending seed: of the seeds of both runs, or of all seeds if there are none.
+	Values      [2][]float64   `json:"values"`      // By ascending seed: of the seeds that both runs have, or of all seeds if they share none.
 	Seeds       []int          `json:"seeds"`       // Of both runs.
 	Differences []float64      `json:"differences"` // Second minus first, for each seed of both.
 	Interval    stats.Interval `json:"-"`

@@ -48,7 +48,7 @@ func Select(out, name string, profile study.Profile) (_ Selection, err error) {
 	folder, pattern := try.E2(locate(out, located))
 	s := Selection{Name: name, Folder: folder}
 	records := try.E1(study.Records(folder))
-	profiles := lo.Uniq(lo.Map(records, func(r study.Record, _ int) string { return string(r.Profile) }))
+	others := study.OtherProfiles(records, profile)
 	records = slices.DeleteFunc(records, func(r study.Record) bool { return r.Profile != profile })
 	cells := lo.Uniq(lo.Map(records, func(r study.Record, _ int) string { return r.Cell }))
 	matching := try.E1(matchingCells(cmp.Or(strings.Trim(pattern, "/"), "*"), cells))
@@ -62,8 +62,8 @@ func Select(out, name string, profile study.Profile) (_ Selection, err error) {
 		}
 	}
 	switch {
-	case len(cells) == 0 && len(profiles) > 0:
-		return s, fmt.Errorf("run %s: no records of profile %s in %s; there are some of --profile %s", name, profile, folder, strings.Join(profiles, ", --profile "))
+	case len(others) > 0:
+		return s, fmt.Errorf("run %s: no records of profile %s in %s; there are some of --profile %s", name, profile, folder, strings.Join(others, ", --profile "))
 	case len(cells) == 0:
 		return s, fmt.Errorf("run %s: no records of profile %s in %s", name, profile, folder)
 	case len(s.Records) == 0:

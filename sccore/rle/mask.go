@@ -111,7 +111,7 @@ func (m Mask) Area() int {
 	return area
 }
 
-// Box returns the smallest box around the pixels inside, as COCO's x, y, width and height; zeros if there are none.
+// Box returns the smallest box around the pixels inside, as COCO's x, y, width and height; zeros for an empty mask.
 func (m Mask) Box() (box [4]float64) {
 	if len(m.counts) < 2 {
 		return box

@@ -105,7 +105,7 @@ func (s step) encode(branch *model.Scope, pixels, params, keep, masks *Node, siz
 	}
 }
 
-// seen are the tokens of a step. The student's local views are nil if there are none.
+// seen are the tokens of a step. The student's local views are nil in a training without them.
 type seen struct {
 	student, local, teacher encoded
 }

@@ -243,7 +243,7 @@ func (r Results) number(row, column, detail string, seed int) (value float64, ok
 	return value, ok && recorded
 }
 
-// byImage reads the counts of each test image behind a record. There are none if the record names no file, or if the file cannot be read.
+// byImage reads the counts of each test image behind a record. They are empty if the record names no file, or if the file cannot be read.
 func (r Record) byImage() (counts stats.ByImage) {
 	content, err := os.ReadFile(filepath.Join(r.Folder, filepath.FromSlash(r.Images)))
 	if err != nil || json.Unmarshal(content, &counts) != nil {

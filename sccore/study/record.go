@@ -44,7 +44,7 @@ type Record struct {
 	Details map[string]float64 `json:"details"`         // Further numbers at the end of the run, by name.
 	Curve   string             `json:"curve"`           // File of the run's curve, relative to the experiment's folder.
 	Encoder string             `json:"encoder"`         // File of the encoder, or of the network or heads on it, that the run has left, like Curve; empty if it has left none.
-	Images  string             `json:"images,omitzero"` // File of the counts of each test image behind the value, like Curve; empty if there are none. See [stats.ByImage].
+	Images  string             `json:"images,omitzero"` // File of the counts of each test image behind the value, like Curve; empty without counts. See [stats.ByImage].
 	Skipped []string           `json:"skipped"`         // Files that the reader skipped, with the reason.
 
 	Backend  string            `json:"backend"`

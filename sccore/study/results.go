@@ -153,6 +153,15 @@ func (r groupedRecord) differs(chosen groupedRecord) string {
 	return fmt.Sprintf("--set %s, which shows them", strings.Join(r.changed, " --set "))
 }
 
+// OtherProfiles returns the sorted profiles of the records if none of them has the wanted profile.
+func OtherProfiles(records []Record, wanted Profile) []string {
+	others := lo.Uniq(lo.Map(records, func(r Record, _ int) string { return string(r.Profile) }))
+	if slices.Contains(others, string(wanted)) {
+		return nil
+	}
+	return slices.Sorted(slices.Values(others))
+}
+
 // Where returns the results of those records that keep selects.
 func (r Results) Where(keep func(Record) bool) Results {
 	return resultsOf(r.Profile, slices.DeleteFunc(slices.Clone(r.records), func(record groupedRecord) bool { return !keep(record.Record) }))
@@ -220,11 +229,8 @@ func (r Results) keys(part int) (names []string) {
 }
 
 // Changed lists the settings of a column's records that differ from the profile's, as "key=value".
-func (r Results) Changed(column string) (all []string) {
-	for _, row := range r.Rows() {
-		all = lo.Union(all, r.changed[[2]string{row, column}])
-	}
-	return all
+func (r Results) Changed(column string) []string {
+	return lo.Union(lo.Map(r.Rows(), func(row string, _ int) []string { return r.changed[[2]string{row, column}] })...)
 }
 
 // changes is Changed as a text, which names rows unless they share their settings.

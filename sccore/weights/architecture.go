@@ -227,7 +227,7 @@ func (e evidence) positions(v encoder.ViT) encoder.Positions {
 	}
 	switch exported := encoder.Positions(e.metadata[positionsKey]); {
 	case v.GridSize == 0:
-		return encoder.DINOPositions // There are none to resize.
+		return encoder.DINOPositions // This transformer has no grid of positions to resize.
 	case slices.Contains([]encoder.Positions{encoder.DINOPositions, encoder.TimmPositions, encoder.TransformersPositions}, exported):
 		return exported
 	case v.Registers > 0, e.facts.Architecture != "":
@@ -243,7 +243,7 @@ func (e evidence) positions(v encoder.ViT) encoder.Positions {
 // normalize brings the parts that families store in different ways to ours:
 //
 //   - the bias of queries, keys and values with a mask, DINOv3's, to the biases that count;
-//   - the position embedding of [CLS] to a part of the [CLS] token if there are registers, as in timm, and to zeros if there are none.
+//   - the position embedding of [CLS] to a part of the [CLS] token of a transformer with registers, as in timm, and to zeros otherwise.
 func normalize(all map[string]source) error {
 	for name, mask := range all {
 		if block, isMask := strings.CutSuffix(name, maskSuffix); isMask {

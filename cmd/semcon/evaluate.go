@@ -41,8 +41,8 @@ func evaluateVerb(c *cobra.Command, flags flagTexts) {
 
 // flagSettings are the settings that have a flag of their name, in the evaluations that have them, and what the flag says.
 var flagSettings = map[string]string{
-	"memory": "`SIZES` of the memory in patches, with commas between them", "clusters": "`NUMBER` of clusters; with that of the classes they are also matched one to one",
-	"epochs": "`NUMBER` of epochs of training", "expansion": "`NUMBER` of patches of the seed's expansion", "threshold": "`COSINE` above which patches are joined",
+	"memory": "`SIZES` of the memory in patches, with commas", "clusters": "`NUMBER` of clusters; as many as classes are also matched to them one to one",
+	"epochs": "`NUMBER` of epochs of training", "expansion": "`NUMBER` of patches that expand the seed", "threshold": "`COSINE` above which patches are joined",
 }
 
 // evaluationCall is what the command line asks for.
@@ -70,13 +70,13 @@ func evaluationVerb(named evaluation.Named, texts flagTexts) *cobra.Command {
 	labelled := slices.Contains(named.Datasets, evaluation.ImageNet)
 	if labelled {
 		cmd.Use, cmd.Args = named.Name+" [IMAGES…]", cobra.ArbitraryArgs
-		cmd.Long += ". It takes ImageNet of --data, or images in class folders: a folder with train and val, or test, each with a folder for every class, or the folders of " +
-			"classes, of which every fifth image tests. " + inputsHelp
+		cmd.Long += ". It takes ImageNet from --data, or images in class folders: a folder with train and val (or test), each with one folder per class; " +
+			"or one folder per class, of which every fifth image is a test image. " + inputsHelp
 		cmd.Example = strings.Replace(cmd.Example, " --data data", " --data data\nsemcon evaluate "+named.Name+" photos --weights runs/photos/encoder.safetensors", 1)
 	}
 	if named.Name == "linear-classification" {
 		cmd.Aliases = []string{"linear-probe"}
-		cmd.Long += " On class folders it trains for as many epochs as show 30,000 images, unless --epochs says otherwise."
+		cmd.Long += " On class folders it trains for as many epochs as it takes to show 30,000 images, unless --epochs says otherwise."
 	}
 	c, flags := evaluationCall{Named: named}, cmd.Flags()
 	if len(named.Datasets) > 0 {

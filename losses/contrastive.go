@@ -103,8 +103,8 @@ func MugsGroup(student, targets *Node, temperature float64) *Node {
 	return weightGranules(viewPairs(student, targets, temperature))
 }
 
-// Enqueue is the next value of a queue, [K, D]: the oldest rows, which come first, make place for rows, [.., D], which follow in their order. There are
-// at most K of them. No gradient passes.
+// Enqueue is the next value of a queue, [K, D]: the oldest rows, which come first, make room for rows, [.., D], which follow in their order. There are at
+// most K of them. No gradient passes.
 func Enqueue(queue, rows *Node) *Node {
 	rows = StopGradient(Reshape(rows, -1, rows.Shape().Dim(-1)))
 	return Concatenate([]*Node{Slice(StopGradient(queue), AxisRange(rows.Shape().Dim(0))), rows}, 0)

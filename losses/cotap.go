@@ -21,7 +21,7 @@ import (
 // The gradient flows through ℓ alone: the weights ψ and γ̃ and the target q are constants. It is zero if each pair outranks all pairs of lower q by Margin.
 //
 // The fast forms take differences of sums of 1, p and p² and divide them by Margin², so that errors grow as the margin shrinks: at the least margin the
-// float64 gradient is off by up to 4·10⁻⁸ of its largest entry, and a smaller one means nothing between scores in [0, 1]. At the largest margin all pairs
+// float64 gradient is off by up to 4·10⁻⁸ of its largest entry, and a smaller margin means nothing between scores in [0, 1]. At the largest margin all pairs
 // are within it and all weights agree to four digits; far beyond it, squares overflow.
 type CoTAP struct {
 	Threshold float64 `json:"tau1" range:"[-1e4,1]"`   // Pairs with q ≤ Threshold have no weight.

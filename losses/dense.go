@@ -5,8 +5,8 @@ import . "github.com/gomlx/gomlx/core/graph"
 // GramAnchoring is DINOv3's Gram anchoring (Siméoni et al. 2025, arXiv 2508.10104, eq. 2; GramLoss in facebookresearch/dinov3): the mean squared
 // difference of the cosines between the patches of an image, in the student and in the Gram teacher, an earlier and fixed teacher.
 //
-// student is [B, N, D] and teacher [B, N, E], patch features of any norm, with the same places in both. Differentiable in student only. The loss is in
-// [0, 4]; it does not see the features themselves, so a rotation of the student's is free.
+// student is [B, N, D] and teacher [B, N, E], patch features of any norm, with the same places in both. Differentiable in student only. The loss is in [0,
+// 4]; it does not see the features themselves, so rotating the student's features does not change it.
 //
 // The paper writes the sum over the N² entries; the code takes their mean, and so does this. One matrix over the whole batch, img_level=False in the
 // code, is this loss of features of shape [1, B·N, D]. The code can set negative cosines to zero; the authors' recipe (dinov3_vit7b16_gram_anchor.yaml)
@@ -34,9 +34,9 @@ const pakaFloor = 1e-6
 // student, Z_s, is [B, N, D] and teacher, Z_t, is [B, N, E], with the same places in both. Differentiable in student only. The loss is in [0, 1]. It
 // does not change with a rotation, a translation or a positive factor of an image's features; the norms of the patches count, as in lightly's code.
 //
-// Squared norms of centred kernels are at least 10⁻⁶, lightly's floor: an image whose patches all have one feature has loss 1 and no gradient. lightly
-// also masks patches and draws 512 of them; here, all patches count. The head before the loss, crops that overlap by much and the teacher without
-// augmentation are the method's, not the loss's.
+// Squared norms of centred kernels are at least 10⁻⁶, lightly's floor: an image whose patches all have one feature has loss 1 and no gradient. lightly also
+// masks patches and draws 512 of them; here, all patches count. The head before the loss, crops that overlap a lot and the teacher without augmentation
+// belong to the method, not to the loss.
 func PaKA(student, teacher *Node) *Node {
 	assertSamePlaces(student, teacher)
 	s, t := centeredKernel(student), centeredKernel(StopGradient(teacher))

@@ -19,16 +19,16 @@ import (
 //
 //   - WithGram (DINOv3, section 4.2; dinov3_vit7b16_gram_anchor.yaml) compares the encoder's patch tokens of each global view with those that the Gram teacher,
 //     the encoder at the beginning of the run, has of the same crop without distortions of colour. It begins at its minimum, where only these distortions
-//     give it a gradient. Its weight is therefore a number, such as [GramWeight], and no share of alignment's gradient. Left out: DINOv3 replaces the Gram
+//     give it a gradient. Its weight is therefore a number, such as [GramWeight], and not a share of alignment's gradient. Left out: DINOv3 replaces the Gram
 //     teacher every 10,000 steps, and in section 4.3 shows it crops of twice the size.
 //   - WithPaKA (appendix D.1; dinov31 of lightly-train) compares the overlaps of all pairs of views. The head of its own comes after RoI-Align. The target
-//     branch sees its views without distortions of colour. Left out: local views that are drawn to overlap by much, each paired with one global view,
+//     branch sees its views without distortions of colour. Left out: local views that are drawn to overlap a lot, each paired with one global view,
 //     and a mask of pairs whose overlap is below one cell.
-//   - WithNeCo (src/neco.py) compares the overlaps of all pairs of views at 7×7 places, which come after a head of its own. They sort 49 of the target
-//     branch's, drawn at random from other images of the batch. Left out: the code's queue of places of earlier batches,
+//   - WithNeCo (src/neco.py) compares the overlaps of all pairs of views at 7×7 places, which come after a head of its own. They sort 49 places of the
+//     target branch, drawn at random from other images of the batch. Left out: the code's queue of places of earlier batches,
 //     and its draws from the whole batch, the image's own places included.
 //   - WithFastAP and WithSmoothAP need labels, which their sources have. The [PositiveShare] of the batch's pairs with the highest S_t are positive. Each
-//     place of an image ranks those of its partner, where the sources rank all other items of a batch. Pairs from labels keep these.
+//     place of an image ranks the places of its partner, where the sources rank all other items of a batch. Pairs from labels keep them.
 const (
 	WithGram     = "gram"
 	WithPaKA     = "paka"
@@ -51,7 +51,7 @@ func ComparesFeatures(loss string) bool {
 	return slices.Contains([]string{WithGram, WithPaKA, WithNeCo}, loss)
 }
 
-// MarshalJSON adds to the losses of other authors that they are wired as in their code, so that their records are not taken for those of another wiring before.
+// MarshalJSON marks the losses of other authors as wired like the authors' code, so that their records are not taken for records of the earlier wiring.
 func (c Config) MarshalJSON() ([]byte, error) {
 	type plain Config
 	if slices.Contains([]string{"", WithCoTAP, WithBCE}, c.PatchConcentration) {

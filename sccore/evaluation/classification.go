@@ -118,7 +118,7 @@ const (
 )
 
 // OtherClasses reports whether the images that an identity in records names lie in imagenet/ without being ImageNet-1k, because they have another number of
-// classes. The paper's numbers do not compare with theirs.
+// classes. Their numbers cannot be compared with the paper's numbers.
 func OtherClasses(identity string) bool { return strings.Contains(identity, otherClasses) }
 
 // Labelled opens images of one object each, with labels.

@@ -37,7 +37,7 @@ type Evaluation interface {
 // Encoder is a frozen encoder that is evaluated.
 type Encoder struct {
 	*FeatureExtractor
-	Seed     uint64                                 // Draws all that an evaluation draws at random, but the images.
+	Seed     uint64                                 // Seeds all random draws of an evaluation except the images.
 	Progress func(done, all int, what, note string) // Told how far a measurement of many parts, such as "videos", is. Optional.
 	Owned    *model.Store                           // Its weights, which Close frees; nil if they are the caller's.
 	File     string                                 // The file of its weights; empty for those that are in none.

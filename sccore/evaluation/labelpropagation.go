@@ -166,8 +166,8 @@ type Tracker struct {
 	follow   *Exec
 }
 
-// NewTracker returns a tracker. Its encoder, patches, maps images, [1, height, width, 3] and standardised (see [encoder.Standardize]), to features of
-// patches of patch pixels a side, [1, height/patch, width/patch, dim], with the variables of the store.
+// NewTracker returns a tracker. Its encoder, patches, maps images, [1, height, width, 3] and standardised (see [encoder.Standardize]), to features of patches
+// of patch pixels per side, [1, height/patch, width/patch, dim], with the variables of the store.
 func (p LabelPropagation) NewTracker(b compute.Backend, store *model.Store, patch int, patches func(scope *model.Scope, images *Node) *Node) (_ *Tracker, err error) {
 	defer try.Handle(&err)
 	if patch < 1 || p.ShortSide%patch != 0 {

@@ -61,8 +61,8 @@ const (
 	RowMethod    = "full method" // After the second.
 )
 
-// Control is the configuration of the control of the second stage: it goes on from the same start with both alignments alone, for as many steps on as many
-// images. What the full method gains over it is not the gain of training longer.
+// Control is the configuration of the control of the second stage: it continues from the same initialisation with both alignments alone, for as many steps on
+// as many images. So the full method's gain over it is not due to longer training.
 func (c Config) Control() sccore.Config { return sccore.Ablations[2].Config(c.Second) }
 
 // The experiment's columns.
@@ -116,8 +116,8 @@ func (c Config) Rules() (err error) {
 	return cmp.Or(vit.CheckSize("size", c.Size), vit.CheckSize("recall.size", c.Recall.Size))
 }
 
-// Check returns an error that names the first value that is out of range for real images, if read is true, or for synthetic ones; or one that counts for the
-// others alone and that the profile does not have.
+// Check returns an error that names the first value that is out of range for real images, if read is true, or for synthetic ones; or the first value that
+// matters only for the other kind of images and differs from the profile.
 func (c Config) Check(profile study.Profile, read bool) error {
 	if err := settings.Check(c); err != nil {
 		return err

@@ -114,8 +114,8 @@ func EncoderFile(out string, r study.Record, stage string) string {
 	return filepath.Join(study.Folder(out, Pretraining), filepath.FromSlash(filepath.Dir(filepath.Dir(r.Curve))), stage, OnlineFile)
 }
 
-// Correspondences say how well S_t tells pairs of patches of one class: "precision_top1" to "precision_top10", in percent, beside "precision_top100", which scores
-// without any sense would have, and "auc"; and the same over pairs of two objects, as "objects_auc". What no pair gives is missing.
+// Correspondences say how well S_t finds pairs of patches of one class: "precision_top1" to "precision_top10", in percent, beside "precision_top100", which
+// random scores would have, and "auc"; and the same over pairs of two objects, as "objects_auc". What no pair gives is missing.
 func Correspondences(d sccore.Diagnostics) map[string]float64 {
 	said := map[string]float64{}
 	for prefix, pairs := range map[string]sccore.Pairs{"": d.Pairs, "objects_": d.Objects} {
@@ -317,7 +317,7 @@ func (d *Data) openRecall(o study.Options, c Recall, seed, shares int) error {
 	return nil
 }
 
-// Annotated opens splits of a dataset with a class for every pixel, for settings of which key has the classes that count: others are an error of that option.
+// Annotated opens splits of a dataset with a class for every pixel. key is the setting of the classes that count; the error for an unknown class names it.
 func Annotated(s evaluation.Source, key string, splits ...datasets.Split) (evaluation.Data, error) {
 	d, err := s.Segmentation(splits...)
 	if errors.As(err, new(evaluation.BadSetting)) {
@@ -326,8 +326,8 @@ func Annotated(s evaluation.Source, key string, splits ...datasets.Split) (evalu
 	return d, err
 }
 
-// RecallMeasures measure recall over patches of PASCAL VOC: none without images to measure on. probe is the linear classifier. Recall without background needs named
-// classes, of which two are left: in a small dataset the classes that count may be too few otherwise.
+// RecallMeasures measure recall over patches of PASCAL VOC: none without images to measure on. probe is the linear classifier. Recall without background
+// needs named classes, at least two besides background: otherwise a small dataset may have too few classes that count.
 func (d Data) RecallMeasures(c Recall, probe evaluation.PatchProbe) []Measure {
 	if d.Annotated[0] == nil {
 		return nil

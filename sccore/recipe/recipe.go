@@ -140,13 +140,13 @@ func (n Neighbours) Find(ctx context.Context, b compute.Backend, frozen *evaluat
 	})
 }
 
-// StartForEncoder sets the weights that a stage starts from, for its encoder alone: it is what finds the neighbours that a start requires, so any will do.
+// StartForEncoder is Start for a stage whose encoder has yet to find the neighbours that Start requires: until then, placeholders take their place.
 func (t *Trainer) StartForEncoder(s Stage, root string, seed uint64, images int) error {
 	t.SetNeighbours(&knn.Neighbours{K: 1, Indices: make([]int32, images)})
 	return t.Start(s, root, seed)
 }
 
-// Cells train one stage each. The cells of a seed share the folder that theirs lie in.
+// Cells train one stage each. The folders of a seed's cells lie in one folder, which the cells share.
 type Cells[C comparable, D study.Data] struct {
 	// Stage is what a cell trains.
 	Stage func(c study.Cell[C]) Stage
@@ -154,7 +154,7 @@ type Cells[C comparable, D study.Data] struct {
 	Base func(r *study.Run[C, D]) (Data, Config)
 	// Evaluators returns evaluators beside the ones of the function [Evaluators]. Optional.
 	Evaluators func(r *study.Run[C, D], t *Trainer) []train.Evaluator
-	// Record records what has become of the encoder.
+	// Record records the numbers of the trained encoder.
 	Record func(r *study.Run[C, D], t *Trainer) error
 }
 

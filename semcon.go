@@ -5,9 +5,9 @@
 //	fmt.Println(features.Class[:3], features.Patch(0, 0)[:3], features.Rows, features.Columns)
 //
 // A file of weights goes in, .pth or .safetensors, as package sccore/weights reads it: from DINO, iBOT, MAE, DINOv2, DINOv3 and their like, from timm and
-// transformers, or trained by this project. Features of the whole image and of each patch come out, of the image as the makers of the weights preprocess it.
-// Package sccore/evaluation computes features of many images at once; sccore/encoder holds the transformer as a function of graph nodes, to train it and to
-// build on it. The README shows the whole tree.
+// transformers, or trained by this project. Features of the whole image and of each patch come out. The image is preprocessed as by the makers of the
+// weights. Package sccore/evaluation computes features of many images at once; sccore/encoder holds the transformer as a function of graph nodes, to train it
+// and to build on it. docs/architecture.md leads through the tree.
 package semcon
 
 import (

@@ -33,9 +33,9 @@ const necoFloor = 1e-30
 // are of any norm. Differentiable in student only. The loss is at least the entropy of Q, and at most that if the student's features are the teacher's and both
 // have one steepness.
 //
-// The code draws the references at random from the teacher's patches of the batch, or from a queue of 8192, 49 for each image; that is the caller's, as
-// is a mask of the foreground. The code sorts by ascending cosine, and so does this. Time and memory are O(B·N·M²) a layer, with M layers of the
-// odd-even network and about log₂²(M)/2 of the bitonic one.
+// The code draws the references at random from the teacher's patches of the batch, or from a queue of 8192, 49 for each image; that is the caller's, as is a
+// mask of the foreground. The code sorts by ascending cosine, and so does this. Time and memory are O(B·N·M²) per layer, with M layers of the odd-even
+// network and about log₂²(M)/2 of the bitonic one.
 func (c NeCo) Loss(student, teacher, references *Node) *Node {
 	if err := settings.Check(c); err != nil {
 		panic(err)

@@ -269,7 +269,7 @@ func (p PatchProbe) Protocol() string {
 	return fmt.Sprintf("linear probe of patch features, %d steps of %d patches, background a class, logits resized to the annotation", p.Steps, p.Batch)
 }
 
-// Open is an error: the probe segments scenes that whoever trains has drawn.
+// Open is an error: the probe segments scenes that the training has drawn.
 func (PatchProbe) Open(Source) (Data, error) {
 	return Data{}, errors.New("a patch probe has no images of its own")
 }

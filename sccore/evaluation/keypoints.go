@@ -28,7 +28,7 @@ func (Keypoints) Open(s Source) (Data, error) {
 	return Data{Name: "SPair-71k", ID: fmt.Sprintf("SPair-71k test: %d pairs", len(pairs)), Pairs: pairs}, err
 }
 
-// Measure measures the share of points that are transferred right, with a report of [PCK].
+// Measure measures the share of points that are transferred correctly, with a report of [PCK].
 func (k Keypoints) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
 	defer try.Handle(&err)
 	try.E(e.fits(k.Size))
@@ -74,7 +74,7 @@ func (k Keypoints) squashed(e *Encoder, path string) (m FeatureMap, err error) {
 	return FeatureMap{Features: f.Patches, Rows: f.Rows, Columns: f.Columns, Dim: e.ViT.Dim, Height: float64(photo.Height), Width: float64(photo.Width)}, nil
 }
 
-// PCK is the share of keypoints that are transferred right, in percent.
+// PCK is the share of keypoints that are transferred correctly, in percent.
 type PCK struct {
 	PerImage float64 `json:"per_image"` // Mean over pairs of the share of the pair's points.
 	PerPoint float64 `json:"per_point"` // Share of all points.

@@ -90,8 +90,8 @@ type LinearProbe struct {
 	WeightDecay  float64 `json:"decay" range:"[0,1e4]"`
 }
 
-// FastLinearProbe is the protocol of the paper's ablation: one epoch of 30,000 images. The paper gives no batch size or learning rate; ours are
-// smaller and larger, as few steps need.
+// FastLinearProbe is the protocol of the paper's ablation: one epoch of 30,000 images. The paper gives no batch size or learning rate; as the steps are few,
+// our batch is smaller and our rate is larger.
 func FastLinearProbe() LinearProbe {
 	return LinearProbe{Images: 30_000, Epochs: 1, Batch: 256, LearningRate: 1e-3, WeightDecay: 0.01}
 }

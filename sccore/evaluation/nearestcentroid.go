@@ -9,11 +9,11 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 )
 
-// NearestCentroid classifies each patch of an image by the class whose mean training feature is nearest, in Euclidean distance. It is the classifier of
-// the paper's theory, on patches. It trains nothing, so that no seed enters.
+// NearestCentroid classifies each patch of an image by the class whose mean training feature is nearest, in Euclidean distance. It is the classifier of the
+// paper's theory, on patches. It trains nothing, so it needs no seed.
 //
-// Images are resized to squares and mirrored half of the time; of one that is longer than 4:3 the middle is taken. A patch has the class of the pixel
-// in its middle.
+// Images are resized to squares and mirrored half of the time; of an image that is longer than 4:3, only the middle is used. A patch has the class of the
+// pixel in its middle.
 type NearestCentroid struct {
 	trainAndTest
 	Images int `json:"images" range:"[0,2^31)"` // The number taken from each set, evenly spread; 0 takes all.
@@ -25,7 +25,7 @@ func (n NearestCentroid) Protocol() string {
 	return fmt.Sprintf("class of the nearest mean of training features, Euclidean; images of %d px", n.Size)
 }
 
-// Measure measures the share of test patches that are classified rightly. Memory does not grow with the sets. A set without an annotated patch is an error.
+// Measure measures the share of test patches that are classified correctly. Memory does not grow with the sets. A set without an annotated patch is an error.
 func (n NearestCentroid) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
 	defer try.Handle(&err)
 	means, right := make([]centroid, len(d.Train.Classes)), 0

@@ -23,8 +23,8 @@ import (
 // PatchRecall classifies single patches, every class counting the same. It sees what mIoU hides where one class covers most pixels: a linear head that
 // answers background everywhere has a high accuracy and the mIoU of any other weak encoder, but the recall of chance.
 //
-// A patch counts if one class covers enough of its pixels. Training takes as many patches of each class. Recall is the mean over classes of the share
-// of their patches that are classified rightly, so chance is 100 % over the number of classes.
+// A patch counts if one class covers enough of its pixels. Training takes equally many patches of each class. Recall is the mean over classes of the share of
+// their patches that are classified correctly, so chance is 100 % over the number of classes.
 type PatchRecall struct {
 	trainAndTest
 	Size     int            `json:"size" range:"[1,8192]"`      // Side in pixels that images are resized to.
@@ -35,7 +35,7 @@ type PatchRecall struct {
 	KNN      knn.Classifier `json:"knn"`                        // The classifier that trains nothing.
 }
 
-// DefaultPatchRecall takes up to 4,000 patches of each class, of which it covers 60 %.
+// DefaultPatchRecall takes up to 4,000 patches of each class, which covers at least 60 % of each.
 func DefaultPatchRecall() PatchRecall {
 	return PatchRecall{Size: 448, Purity: 0.6, PerClass: 4000, Probe: DefaultPatchProbe(), KNN: knn.DINOClassifier()}
 }
@@ -58,9 +58,9 @@ func (p PatchRecall) Protocol() string {
 
 // Recall is the mean recall of classes, in percent.
 //
-// The standard errors are those of the test patches, as if these were drawn independently: the variance of a class of n patches, k of them right, is
-// p(1−p)/n with p = (k+1)/(n+2), so that few patches that are all right count as uncertain; the error of the mean over C classes is the root of the summed
-// variances over C. They know nothing of another choice of training patches, and patches of an image are alike, so the true spread is larger.
+// The standard errors are those of the test patches, as if these were drawn independently: the variance of a class of n patches, k of them right, is p(1−p)/n
+// with p = (k+1)/(n+2), so that few patches that are all right count as uncertain; the error of the mean over C classes is the root of the summed variances
+// over C. They do not include the choice of training patches, and patches of an image are alike, so the true spread is larger.
 type Recall struct {
 	Classes     int     `json:"classes"`
 	Chance      float64 `json:"chance"`

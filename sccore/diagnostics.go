@@ -18,6 +18,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/metrics"
@@ -90,13 +91,11 @@ func (t *Trainer) Diagnostics(ctx context.Context) (Diagnostics, error) {
 	return t.diagnose(ctx, t.Done()*t.parts(), 1, true)
 }
 
-// correspondingImages are the images whose pairs of patches say how good correspondences are. A single batch may have few pairs of two objects.
-const correspondingImages = 256
-
-// Correspondences are [Trainer.Diagnostics] without lengths. Their pairs are of 256 images at least, from the batches that come next.
+// Correspondences are [Trainer.Diagnostics] without lengths. Their pairs are of 256 images at least, or of an epoch if that has fewer, from the batches that come
+// next: a single batch may have few pairs of two objects.
 func (t *Trainer) Correspondences(ctx context.Context) (Diagnostics, error) {
-	part := t.config.Batch / t.parts()
-	return t.diagnose(ctx, t.Done()*t.parts(), (correspondingImages+part-1)/part, false)
+	part, epoch := t.config.Batch/t.parts(), datasets.Count(t.data.Objects)+datasets.Count(t.data.Scenes)
+	return t.diagnose(ctx, t.Done()*t.parts(), (min(256, epoch)+part-1)/part, false)
 }
 
 // diagnose measures on parts of the run's batches. Lengths are of the last. Without them it computes no gradients.

@@ -130,7 +130,7 @@ func (l Loader) read(ctx context.Context, step int, orders *[2]Order) (*Batch, e
 	}
 	for i := range b.Scenes {
 		_, image := orders[1].At(step*b.Scenes+i, l.Scenes.Len())
-		b.Images = append(b.Images, int32(l.objects()+image))
+		b.Images = append(b.Images, int32(Count(l.Objects)+image))
 	}
 	if err := l.readFrom(ctx, b, 0); err != nil || l.Positive == nil {
 		return b, err
@@ -209,8 +209,8 @@ func InTurn[I any](ctx context.Context, n, block int, read func(i int) (I, error
 // readInto reads the image at a position of the batch, or the next one that can be read.
 func (l Loader) readInto(b *Batch, position int, pixels []uint8) (skipped []Skipped, err error) {
 	source, first := l.Objects, 0
-	if int(b.Images[position]) >= l.objects() {
-		source, first = l.Scenes, l.objects()
+	if int(b.Images[position]) >= Count(l.Objects) {
+		source, first = l.Scenes, Count(l.Objects)
 	}
 	for {
 		b.Sizes[position], err = source.Read(int(b.Images[position])-first, pixels, l.ImageSize)
@@ -229,10 +229,10 @@ func (l Loader) readInto(b *Batch, position int, pixels []uint8) (skipped []Skip
 	}
 }
 
-// objects returns the number of object-centric images.
-func (l Loader) objects() int {
-	if l.Objects == nil {
+// Count returns the number of images of a source, 0 if it is nil.
+func Count(s Source) int {
+	if s == nil {
 		return 0
 	}
-	return l.Objects.Len()
+	return s.Len()
 }

@@ -287,7 +287,7 @@ func (f *FeatureExtractor) Features(images *datasets.Images, recipe views.Recipe
 }
 
 // featureBatch is the number of images per inference; the last batch is padded with black images.
-const featureBatch = 256
+const featureBatch = 64
 
 // featuresOf runs a graph on all images and returns its rows, [views, featureBatch, length], image by image. inputs makes the graph's inputs of a batch.
 func featuresOf(

@@ -165,7 +165,7 @@ func TestAblationReadsImages(t *testing.T) {
 
 	// The full profile, made small.
 	full := study.Options{Profile: study.Full, Data: dir, Out: t.TempDir(), Seeds: 1, CheckpointEvery: time.Minute, Only: []string{"images/init", "images/line6"}, Set: []string{
-		"init=" + found[0], "first.encoder=vit-tiny", "second.encoder=vit-tiny", "second.batch=8", "second.steps=2", "second.warmup=1",
+		"init=" + found[0], "first.encoder=vit-32x3x4p8-grid6", "second.encoder=vit-32x3x4p8-grid6", "second.batch=8", "second.steps=2", "second.warmup=1",
 		"second.bf16=false", "second.neighbours=2", "second.canvas=32", "second.views.global_size=24", "second.views.Locals=0", "second.image_head.hidden=16", "second.image_head.out=8",
 		"second.patch_head.hidden=16", "second.patch_head.out=8", "size=32", "segmentation.train=32", "segmentation.test=32", "segmentation.batch=2", "knn.k=3",
 	}}

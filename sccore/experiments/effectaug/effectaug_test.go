@@ -231,7 +231,7 @@ func TestDamagedCheckpointsAreNamed(t *testing.T) {
 func TestADivergedRunDoesNotStopTheOthers(t *testing.T) {
 	options := tiny(t.TempDir())
 	options.Only = []string{"*/simsiam/crop+*", "*/simclr/crop+*"}
-	options.Set = append(options.Set, "simclr.rate=1e6", "simclr.weight_decay=1e6")
+	options.Set = append(options.Set, "batch=32", "simclr.rate=1e6", "simclr.weight_decay=1e6")
 	err := Study.Run(context.Background(), testbackend.Go(t), options)
 	if err == nil || !strings.HasPrefix(err.Error(), "1 of 2 runs diverged: synthetic/simclr/") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v", err)

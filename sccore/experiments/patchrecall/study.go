@@ -58,18 +58,19 @@ const (
 type Config struct {
 	encoders.Config
 
-	Size     int     `json:"size" range:"[1,2048]"`      // Side in pixels that images are resized to.
-	Images   int     `json:"images" range:"[0,2^30]"`    // Images per split and seed: drawn, or taken evenly spread from a real dataset, of which a seed tests on its share; 0 means all.
-	Shares   int     `json:"shares" range:"[1,2^20]"`    // Shares that the test images of a real dataset are cut into. Seed 0 has the first, and so on.
-	Purity   float64 `json:"purity" range:"(0.5,1]"`     // The least share of a patch's pixels that its class covers.
-	PerClass int     `json:"per_class" range:"[1,2^20]"` // The most patches of a class, in training and in testing. In training each class gives as many as the rarest.
-	Least    int     `json:"least" range:"[1,2^20]"`     // Classes with fewer patches, in training or in testing, are left out.
+	Size     int     `json:"size" range:"[1,2048]"`                 // Side in pixels that images are resized to.
+	Images   int     `json:"images" range:"[0,2^30]"`               // Images per split and seed: drawn, or taken evenly spread from a real dataset, of which a seed tests on its share; 0 means all.
+	Shares   int     `json:"shares" range:"[1,2^20]"`               // Shares that the test images of a real dataset are cut into. Seed 0 has the first, and so on.
+	Purity   float64 `json:"purity" range:"(0.5,1]"`                // The least share of a patch's pixels that its class covers.
+	PerClass int     `json:"per_class" range:"[1,2^20]"`            // The most patches of a class, in training and in testing. In training each class gives as many as the rarest.
+	Least    int     `json:"least" range:"[1,2^20]"`                // Classes with fewer patches, in training or in testing, are left out.
+	Steps    int     `json:"probe_steps,omitzero" range:"[0,2^24]"` // Steps of the linear probe; 0 for 1,000.
 }
 
 // recall is the evaluation that the configuration asks for.
 func (c Config) recall() evaluation.PatchRecall {
 	r := evaluation.DefaultPatchRecall()
-	r.Size, r.Purity, r.PerClass, r.Least = c.Size, c.Purity, c.PerClass, c.Least
+	r.Size, r.Purity, r.PerClass, r.Least, r.Probe.Steps = c.Size, c.Purity, c.PerClass, c.Least, cmp.Or(c.Steps, r.Probe.Steps)
 	return r
 }
 

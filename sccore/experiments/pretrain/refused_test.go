@@ -26,7 +26,7 @@ func TestPretrainRefusesWhatWouldChangeNothing(t *testing.T) {
 		{"", "shares=2", "shares: synthetic images are drawn for each seed"},
 		{"", "recall.size=32", `no key "recall"`},
 		{data, "shares=0", "shares 0"},
-		{data, "recall.size=33", "recall.size 33 is not a multiple of vit-tiny's patch size 8, want 32"},
+		{data, "recall.size=33", "recall.size 33 is not a multiple of vit-32x3x4p8-grid6's patch size 8, want 32"},
 		{data, "recall.least=0", "recall.least 0"},
 		{"", "evaluate=centroid", "evaluate: evaluate_every is 0"},
 		{"", "evaluate=centroids", `no evaluation "centroids"`},

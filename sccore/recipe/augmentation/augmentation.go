@@ -143,7 +143,7 @@ const (
 var datasetTitles = map[string]string{drawn: "synthetic objects", cifar10: "CIFAR-10", cifar100: "CIFAR-100", own: "images"}
 
 // most are the most training and test images that a seed has in a profile; 0 for all. An epoch of the quick profile has as many.
-var most = map[study.Profile][2]int{study.Smoke: {256, 128}, study.Quick: {10_000, 0}}
+var most = map[study.Profile][2]int{study.Smoke: {128, 64}, study.Quick: {10_000, 0}}
 
 // Data holds the images that a seed trains and tests on.
 type Data struct {

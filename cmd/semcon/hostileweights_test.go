@@ -100,7 +100,7 @@ func TestHostileWeightsAreOneLineOfEveryVerb(t *testing.T) {
 			for _, args := range [][]string{
 				{"import", file, "--out", "out.safetensors"},
 				{"features", "photos", "--weights", file},
-				{"run", "pretrain", "--profile", "smoke", "--set", "init=" + file},
+				{"run", "pretrain", "--profile", "smoke", "--set", "init=" + file, "--set", "first.encoder=vit-tiny", "--set", "second.encoder=vit-tiny"},
 			} {
 				stdout, stderr, status := outcome(t, onGo(semcon(t, m, args...)))
 				want := 1

@@ -37,7 +37,8 @@ func TestWorkersOfAClusterThatAreKilled(t *testing.T) {
 		}
 		return string(output)
 	}
-	cells := []string{"ablation", "--profile", "smoke", "--only", "stage1", "--only", "line1", "--only", "line5"}
+	cells := []string{"ablation", "--profile", "smoke", "--only", "stage1", "--only", "line1", "--only", "line5",
+		"--set", "first.encoder=vit-tiny", "--set", "second.encoder=vit-tiny"} // They train long enough to be killed.
 	call(append([]string{"run", "--out", "whole"}, cells...)...)
 	call(append([]string{"submit", "slurm", "--out", "killed", "--gpus", "0", "--retries", "0", "--binary", binary}, cells...)...)
 	if status := call(append([]string{"status", "--out", "killed"}, cells...)...); !strings.Contains(status, "3 cells: 3 to do\n") {

@@ -166,7 +166,7 @@ func TestPretrainingLearns(t *testing.T) {
 		return numbers[0].Value
 	}
 	before := mIoU()
-	for range config.First.Steps {
+	for range config.First.Steps / 2 {
 		if _, err := stage.Trainer.Step(t.Context()); err != nil {
 			t.Fatal(err)
 		}

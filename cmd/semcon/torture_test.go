@@ -300,7 +300,7 @@ func TestTortureFindsWhatDiffers(t *testing.T) {
 		var err error
 		for seed := uint64(5); seed == 5 || strings.Contains(out.String(), "\n0 kills of"); seed++ { // On a busy machine a run may end before its kill.
 			out.Reset()
-			err = runTorture(&out, []string{"fake"}, binary, seed, 0.02)
+			err = runTorture(&out, []string{"fake"}, binary, seed, 0.01)
 		}
 		if (err == nil) != (difference == "") || !strings.Contains(fmt.Sprint(&out, err), want) {
 			t.Errorf("%q: error %v, printed %s", difference, err, &out)

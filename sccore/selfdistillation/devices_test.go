@@ -24,14 +24,14 @@ func TestTwoDevicesEqualOne(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			want := learn(t, one, 20)
+			want := learn(t, one, 10)
 			weights := testbackend.Values(t, one.Store())
 
-			got := learn(t, two, 10)
+			got := learn(t, two, 5)
 			if err := two.Save(ofTwo, ""); err != nil {
 				t.Fatal(err)
 			}
-			agree(t, "on two devices", append(got, learn(t, two, 10)...), want)
+			agree(t, "on two devices", append(got, learn(t, two, 5)...), want)
 			distance := testbackend.Distance(testbackend.Values(t, two.Store()), weights)
 			if t.Logf("the weights are %.1e apart", distance); !(distance < 1e-4) {
 				t.Errorf("the weights are %g apart", distance)
@@ -40,14 +40,14 @@ func TestTwoDevicesEqualOne(t *testing.T) {
 			if _, err := one.Resume(ofTwo); err != nil {
 				t.Fatal(err)
 			}
-			agree(t, "resumed on one", learn(t, one, 5), want[10:15])
+			agree(t, "resumed on one", learn(t, one, 3), want[5:8])
 			if err := one.Save(ofOne, ""); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := two.Resume(ofOne); err != nil {
 				t.Fatal(err)
 			}
-			agree(t, "resumed on two", learn(t, two, 5), want[15:])
+			agree(t, "resumed on two", learn(t, two, 2), want[8:])
 		})
 	}
 }

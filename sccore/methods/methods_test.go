@@ -77,6 +77,12 @@ func state(t *testing.T, trainer *Trainer) map[string]any {
 	return values
 }
 
+// TestMain lets XLA optimise as it does for users: the trainings of this package take longer than their programs do to load from the cache.
+func TestMain(m *testing.M) {
+	testbackend.Trains = true
+	m.Run()
+}
+
 func TestSameSeedSameBytesAndResumeEqualsNotStopping(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")

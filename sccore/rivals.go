@@ -18,17 +18,17 @@ import (
 // The losses that may take CoTAP's place, with the settings of their authors (see package losses) and wired as in their code:
 //
 //   - WithGram (DINOv3, section 4.2; dinov3_vit7b16_gram_anchor.yaml) compares the encoder's patch tokens of each global view with those that the Gram teacher,
-//     the encoder at the beginning of the run, has of the same crop without distortions of colour. It begins at its minimum, where only these distortions
-//     give it a gradient. Its weight is therefore a number, such as [GramWeight], and no share of alignment's gradient. Left out: DINOv3 replaces the Gram
-//     teacher every 10,000 steps, and in section 4.3 shows it crops of twice the size.
+//     the encoder at the beginning of the run, has of the same crop without distortions of colour. In DINOv3 its weight is 2, beside other losses than ours.
+//     Left out: DINOv3 replaces the Gram teacher every 10,000 steps and shows it crops of twice the size, and it masks patches of the student and drops paths.
 //   - WithPaKA (appendix D.1; dinov31 of lightly-train) compares the overlaps of all pairs of views. The head of its own comes after RoI-Align. The target
-//     branch sees its views without distortions of colour. Left out: local views that are drawn to overlap by much, each paired with one global view,
-//     and a mask of pairs whose overlap is below one cell.
-//   - WithNeCo (src/neco.py) compares the overlaps of all pairs of views at 7×7 places, which come after a head of its own. They sort 49 of the target
-//     branch's, drawn at random from other images of the batch. Left out: the code's queue of places of earlier batches,
-//     and its draws from the whole batch, the image's own places included.
+//     branch sees its views without distortions of colour. Left out: local views that are drawn inside one global view and paired with it alone, where all
+//     our views are paired, and a mask of pairs whose overlap is below one cell.
+//   - WithNeCo (src/neco.py) compares the overlaps of all pairs of views at 7×7 places, which come after a head of its own, whose outputs have length 1. They sort 49
+//     of the target branch's, drawn at random from other images of the batch. The code draws from the whole batch, and with DINOv2R from a queue of
+//     earlier batches. Left out: the queue, the image's own places, and the student's drop path.
 //   - WithFastAP and WithSmoothAP need labels, which their sources have. The [PositiveShare] of the batch's pairs with the highest S_t are positive. Each
-//     place of an image ranks those of its partner, where the sources rank all other items of a batch. Pairs from labels keep these.
+//     place of an image ranks those of its partner, where the sources rank all other items of a batch. Places without a positive, often more than half of
+//     them, take no part. Pairs from labels keep their labels.
 const (
 	WithGram     = "gram"
 	WithPaKA     = "paka"
@@ -43,15 +43,12 @@ var PatchConcentrations = []string{WithCoTAP, WithBCE, WithGram, WithPaKA, WithN
 // PositiveShare is the share of pairs that are positives of [WithFastAP] and [WithSmoothAP].
 const PositiveShare = 0.1
 
-// GramWeight is the weight that Gram anchoring reaches in DINOv3 beside losses of weight 1 (w_Gram in section 4.2).
-const GramWeight = 2
-
 // ComparesFeatures reports whether a loss compares features of both branches, and not scores of pairs.
 func ComparesFeatures(loss string) bool {
 	return slices.Contains([]string{WithGram, WithPaKA, WithNeCo}, loss)
 }
 
-// MarshalJSON adds to the losses of other authors that they are wired as in their code, so that their records are not taken for those of another wiring before.
+// MarshalJSON adds to the losses of other authors which wiring they have, so that their records are not taken for those of another wiring before.
 func (c Config) MarshalJSON() ([]byte, error) {
 	type plain Config
 	if slices.Contains([]string{"", WithCoTAP, WithBCE}, c.PatchConcentration) {
@@ -60,7 +57,7 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		plain
 		Wiring string `json:"wiring"`
-	}{plain(c), "authors"})
+	}{plain(c), lo.Ternary(c.PatchConcentration == WithNeCo, "authors, unit outputs", "authors")})
 }
 
 // patchConcentration is L_sc, or a loss in its place.
@@ -87,7 +84,7 @@ func (s step) patchConcentration(scope *model.Scope, online []outputs, source ou
 }
 
 const (
-	ownHeadScope   = "own_head"     // The head that PaKA and NeCo have for themselves, of the widths of the head of patches and without its normalisation.
+	ownHeadScope   = "own_head"     // The head that PaKA and NeCo have for themselves, of the widths of the head of patches; PaKA's without its normalisation.
 	gramScope      = "gram_teacher" // The encoder that Gram anchoring keeps from the beginning of the run.
 	necoReferences = 7 * 7          // The number of places of other images that NeCo's patches of an image sort.
 )
@@ -115,7 +112,7 @@ func (s step) compareFeatures(scope *model.Scope, online []outputs, source outpu
 				continue
 			}
 			o.size = s.necoSide()
-			ours, theirs = o.ofOnline(s.PatchHead.Outputs(head(onlineScope), ours)), o.ofTarget(s.PatchHead.Outputs(head(targetScope), theirs))
+			ours, theirs = o.ofOnline(s.PatchHead.Project(head(onlineScope), ours)), o.ofTarget(s.PatchHead.Project(head(targetScope), theirs))
 			sorted := Gather(Reshape(theirs, -1, s.PatchHead.OutDim), InsertAxes(references, -1))
 			all = append(all, atOnce(losses.DefaultNeCo().Loss(ours, theirs, sorted), ours))
 		}
@@ -183,9 +180,6 @@ func (c Config) checkSource() error {
 	if c.uses(c.PatchConcentration) && ComparesFeatures(c.PatchConcentration) && c.Correspondences != (Correspondences{From: FromHead}) {
 		const want = "patch_concentration %s compares features of both branches: want correspondences.from head, same_view false, noise 0 and fixed false"
 		return fmt.Errorf(want, c.PatchConcentration)
-	}
-	if c.uses(WithGram) && c.LambdaBy == ByGradient {
-		return fmt.Errorf("lambda_by gradient: patch_concentration gram begins at its minimum; set lambdas.patch_concentration, which is %d in DINOv3", GramWeight)
 	}
 	if c.uses(WithNeCo) && c.Batch == c.AccumulationSteps {
 		return fmt.Errorf("patch_concentration neco sorts patches of other images: batch %d in accumulate %d parts has none", c.Batch, c.AccumulationSteps)

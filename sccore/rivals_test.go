@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore"
@@ -184,7 +185,7 @@ func TestRivalsOfBeforeAreTakenForOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const mark = `,"wiring":"authors"}`
+		mark := lo.Ternary(loss == sccore.WithNeCo, `,"wiring":"authors, unit outputs"}`, `,"wiring":"authors"}`)
 		if marked := strings.HasSuffix(string(encoded), mark); marked != (loss != "" && loss != sccore.WithCoTAP && loss != sccore.WithBCE) {
 			t.Errorf("%s: %s", loss, encoded)
 		}
@@ -212,9 +213,6 @@ func TestTeacherAndLossesAreChecked(t *testing.T) {
 		},
 		"noise 0": func(c *sccore.Config) {
 			c.PatchConcentration, c.Correspondences = sccore.WithPaKA, sccore.Correspondences{From: sccore.FromHead, Noise: 0.5}
-		},
-		"gram begins at its minimum": func(c *sccore.Config) {
-			c.PatchConcentration, c.Correspondences.From, c.LambdaBy = sccore.WithGram, sccore.FromHead, sccore.ByGradient
 		},
 		"batch 4 in accumulate 4 parts has none": func(c *sccore.Config) {
 			c.PatchConcentration, c.Correspondences.From, c.AccumulationSteps = sccore.WithNeCo, sccore.FromHead, 4

@@ -9,6 +9,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/train"
@@ -34,7 +35,8 @@ func compared(t *testing.T, loss string, references *tensors.Tensor) (value floa
 		_, gradients := train.Gradients(scope, made.losses[patchConcentration], onlineScope)
 		out := append(gradients, made.losses[patchConcentration])
 		head := func(branch string, x *Node) *Node {
-			return s.PatchHead.Outputs(scope.At("%s", branch).At(ownHeadScope), x)
+			of := lo.Ternary(loss == WithNeCo, s.PatchHead.Project, s.PatchHead.Outputs)
+			return of(scope.At("%s", branch).At(ownHeadScope), x)
 		}
 		switch loss {
 		case WithGram: // The same crop, and no head.

@@ -41,9 +41,7 @@ func (c *Config) OmitPaths() { c.Init, c.TeacherFile = "", "" }
 // Condition is what a cell is about.
 type Condition struct {
 	Loss  string  `json:"loss"`  // What trains: untrained for nothing; start for the first stage alone; alignment; or beside alignment a loss of concentration: cotap, bce, gram, paka, neco, fastap or smoothap.
-	Share float64 `json:"share"` // Length of the loss's gradient as a share of alignment's.
-	// Weight is the λ of a loss that has no share: Gram anchoring, which begins at its minimum, where its gradient says nothing.
-	Weight float64 `json:"weight,omitzero"`
+	Share float64 `json:"share"` // Length of the loss's gradient as a share of alignment's, in the first steps.
 	// Teacher is the number of steps that have trained the third encoder, the source of S_t; 0 for labels, -1 for an encoder from a file, -2 for the run's branches.
 	Teacher   int     `json:"teacher"`
 	Positives float64 `json:"positives,omitzero"` // Share of the pairs that a loss of binary labels takes for positives, those of highest S_t. Others have 0.
@@ -89,9 +87,6 @@ func (c Condition) source() (name, title string) {
 // row names the condition in records, and in the names of cells.
 func (c Condition) row() string {
 	source, _ := c.source()
-	if c.Weight > 0 {
-		return fmt.Sprintf("%s/weight%g/%s", c.Loss, c.Weight, source)
-	}
 	return fmt.Sprintf("%s/share%g/%s", c.Loss, c.Share, source)
 }
 
@@ -112,11 +107,8 @@ func conditions(profile study.Profile, photographs bool) (all []Condition) {
 	all = append(all, Condition{Loss: lossUntrained}, Condition{Loss: lossStart}, Condition{Loss: lossAlignment}, Condition{Loss: sccore.WithCoTAP, Share: 1, Teacher: own})
 	for _, loss := range compared {
 		c := Condition{Loss: loss, Share: 1, Teacher: lo.Ternary(sccore.ComparesFeatures(loss), own, teachers[0])}
-		switch loss {
-		case sccore.WithFastAP, sccore.WithSmoothAP:
+		if loss == sccore.WithFastAP || loss == sccore.WithSmoothAP {
 			c.Positives = sccore.PositiveShare
-		case sccore.WithGram:
-			c.Share, c.Weight = 0, sccore.GramWeight
 		}
 		all = append(all, c)
 		if loss != sccore.WithCoTAP && loss != sccore.WithBCE {
@@ -174,8 +166,6 @@ func (c Config) second() sccore.Config {
 	}
 	s.PatchConcentration, s.Lambdas.PatchConcentration, s.LambdaBy = c.Loss, c.Share, sccore.ByGradient
 	switch {
-	case c.Weight > 0:
-		s.Lambdas.PatchConcentration, s.LambdaBy = c.Weight, ""
 	case c.Teacher == own:
 	case c.Teacher != 0:
 		s.Correspondences.From, s.Teacher = sccore.FromTeacher, sccore.Teacher{Encoder: c.Third.Encoder, Head: c.Third.PatchHead}

@@ -91,7 +91,7 @@ func TestTeacherQualityOnPhotographs(t *testing.T) {
 	if len(tables) != 4 { // Tables of photographs and of scenes.
 		t.Fatal(len(tables))
 	}
-	if text := tables[0].Markdown(); !strings.Contains(text, "| + PaKA | 1 | the run's own branches |") || !strings.Contains(text, "on photographs") {
+	if text := tables[0].Markdown(); !strings.Contains(text, "| + PaKA | 1 → 0.") || !strings.Contains(text, "on photographs") {
 		t.Errorf("table\n%s", text)
 	}
 	if gains := Gains(results, true); len(gains.Series) != 2 || len(gains.Series[0].X)+len(gains.Series[1].X) != 5 {

@@ -238,6 +238,10 @@ func (w worker) Run(r *run) (err error) {
 	if !s.Untrained {
 		details["lambda"] = w.Lambdas().PatchConcentration
 	}
+	if c.concentrates() {
+		lengths := try.E1(w.Diagnostics(r.Context)).Lengths
+		details["share_at_end"] = w.Lambdas().PatchConcentration * lengths.PatchConcentration / lengths.PatchAlignment
+	}
 	numbers := try.E1(recipe.MeasureAll(r.Context, &evaluation.Encoder{FeatureExtractor: w.Frozen, Seed: seed}, r.Data.measures(c)))
 	for i := range numbers {
 		n := &numbers[i]

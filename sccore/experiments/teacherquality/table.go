@@ -82,7 +82,10 @@ func (k kind) gains() figures.Table {
 		var gain []float64
 		if c.concentrates() {
 			gain = k.gain(c)
-			heads[1], heads[6] = lo.Ternary(c.Weight > 0, "–", fmt.Sprintf("%g", c.Share)), stats.MeanInterval(gain).Text("%+.1f")
+			heads[1], heads[6] = fmt.Sprintf("%g", c.Share), stats.MeanInterval(gain).Text("%+.1f")
+			if end := k.detail(c, "share_at_end"); !math.IsNaN(end) { // Records of before have none.
+				heads[1] += fmt.Sprintf(" → %.2g", end)
+			}
 			if lambda := k.detail(c, "lambda"); !math.IsNaN(lambda) {
 				heads[5] = fmt.Sprintf("%.3g", lambda)
 			}
@@ -102,7 +105,7 @@ func (k kind) gains() figures.Table {
 	return t
 }
 
-// predictions is the table of what was predicted: at an equal share of the gradient CoTAP gains more than each other loss, and its gain follows the precision
+// predictions is the table of what was predicted: at an equal share of the gradient in the first steps CoTAP gains more than each other loss, and its gain follows the precision
 // at the top and not the AUC. Comparisons of the run's own branches came after the first runs. It is empty for photographs if the measure cannot tell trained encoders from random weights there.
 func (k kind) predictions() figures.Table {
 	t := k.table("predictions")
@@ -147,9 +150,6 @@ func (k kind) over(loss string) (differences []float64) {
 		for _, c := range k.conditions {
 			same := c
 			same.Loss = sccore.WithCoTAP
-			if c.Weight > 0 {
-				same.Share, same.Weight = 1, 0
-			}
 			record, ok := k.OfSeed(c.row(), k.column, seed)
 			cotap, both := k.OfSeed(same.row(), k.column, seed)
 			if c.Loss == loss && ok && both {

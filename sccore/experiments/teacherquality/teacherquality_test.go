@@ -72,18 +72,18 @@ func TestConditionsOfRivals(t *testing.T) {
 			}
 			c := found[0]
 			binary := loss == sccore.WithFastAP || loss == sccore.WithSmoothAP
-			if (c.Teacher == own) == binary || (c.Positives == 0.1) != binary || (c.Weight == 2) != (loss == sccore.WithGram) || c.Share+c.Weight/2 != 1 {
+			if (c.Teacher == own) == binary || (c.Positives == 0.1) != binary || c.Share != 1 {
 				t.Errorf("%+v", c)
 			}
 			config := profileConfig(study.Quick, photographs)
 			config.Condition = c
 			if s := config.second(); s.PatchConcentration != loss || (s.Correspondences.From == sccore.FromTeacher) != binary {
 				t.Errorf("%+v runs with %+v", c, s.Correspondences)
-			} else if measured := s.LambdaBy == sccore.ByGradient; measured == (loss == sccore.WithGram) || s.Lambdas.PatchConcentration != c.Share+c.Weight {
+			} else if s.LambdaBy != sccore.ByGradient || s.Lambdas.PatchConcentration != c.Share {
 				t.Errorf("%+v runs with λ %g by %q", c, s.Lambdas.PatchConcentration, s.LambdaBy)
 			}
 			same := Condition{Loss: sccore.WithCoTAP, Share: 1, Teacher: c.Teacher}
-			if !slices.Contains(all, same) || loss != sccore.WithGram && strings.TrimPrefix(same.row(), "cotap") != strings.TrimPrefix(c.row(), loss) {
+			if !slices.Contains(all, same) || strings.TrimPrefix(same.row(), "cotap") != strings.TrimPrefix(c.row(), loss) {
 				t.Errorf("%s has no CoTAP of its source", c.row())
 			}
 		}
@@ -177,7 +177,7 @@ func TestTeacherQualityResults(t *testing.T) {
 		case condition.Loss == sccore.WithBCE && c.Seed == 1:
 			continue
 		}
-		details := map[string]float64{"precision_top1": precision, "precision_top5": precision, "precision_top10": precision, "auc": 0.9 - precision/1000, "lambda": 12.5}
+		details := map[string]float64{"precision_top1": precision, "precision_top5": precision, "precision_top10": precision, "auc": 0.9 - precision/1000, "lambda": 12.5, "share_at_end": 1.25}
 		records = append(records, study.Record{Profile: study.Quick, Row: condition.row(), Column: recipe.ColumnMIoU, Seed: c.Seed, Value: value,
 			Config: study.EncodeConfig(c.Config), Data: "synthetic scenes", Details: details})
 	}
@@ -190,7 +190,7 @@ func TestTeacherQualityResults(t *testing.T) {
 	}
 	tables := tables(results)
 	text := tables[0].Markdown()
-	for _, want := range []string{"| + CoTAP | 1 | labels |", "| 12.5 |", "| + NeCo | 1 | the run's own branches | – | – | 12.5 |", "| + Gram anchoring | – | the run's own branches | – | – |", "| + Smooth-AP | 1 | third encoder, 1000 steps |",
+	for _, want := range []string{"| + CoTAP | 1 → 1.2 | labels |", "| 12.5 |", "| + NeCo | 1 → 1.2 | the run's own branches | – | – | 12.5 |", "| + Gram anchoring | 1 → 1.2 | the run's own branches | – | – |", "| + Smooth-AP | 1 → 1.2 | third encoder, 1000 steps |",
 		"| patch alignment |", "| untrained |", "objects mistaken"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

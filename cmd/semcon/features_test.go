@@ -228,7 +228,7 @@ func TestWeightVerbsRefuse(t *testing.T) {
 		{[]string{"features", "nowhere", "--weights", "tiny.safetensors"}, 1, []string{"nowhere"}},
 		{[]string{"features", "empty", "--weights", "tiny.safetensors"}, 1, []string{"empty"}},
 		{[]string{"features", "broken", "--weights", "tiny.safetensors"}, 1, []string{"x.png", "neither JPEG nor PNG"}},
-		{[]string{"features", "photos", "--weights", "tiny.safetensors", "--size", "30"}, 2, []string{"--size", "not a multiple"}},
+		{[]string{"features", "photos", "--weights", "tiny.safetensors", "--size", "30"}, 2, []string{"--size 30", "not a multiple"}},
 		{[]string{"features", "photos", "--weights", "tiny.safetensors", "--batch", "0"}, 2, []string{"--batch 0"}},
 		{[]string{"features", "photos", "--weights", "tiny.safetensors", "--patches"}, 2, []string{"features.npy"}},
 		{[]string{"features", "photos", "--weights", "tiny.safetensors", "--out", "x.csv"}, 2, []string{"--out x.csv"}},

@@ -81,6 +81,7 @@ func TestExitStatuses(t *testing.T) {
 		{[]string{"run", "pretrain", "--set", "first.encoder=resnet"}, 2, []string{`semcon run: --set first.encoder: unknown vision transformer "resnet"`}},
 		{[]string{"settings", "rate"}, 2, []string{`unknown experiment "rate"`, "semcon settings EXPERIMENT WORD"}},
 		{[]string{"train", "docs", "--steps", "5"}, 2, []string{"there is no flag --steps; a setting is --set steps=VALUE"}},
+		{[]string{"show", "nofile.png"}, 2, []string{"semcon show: --weights FILE is missing"}},
 		{[]string{"lab", "here"}, 2, []string{"semcon lab:", `"here"`}},
 		{[]string{"lab", "--port", "web"}, 2, []string{"semcon lab:", "port", "web"}},
 		{[]string{"lab", "--port", "70000"}, 2, []string{"--port 70000"}},

@@ -83,7 +83,7 @@ func (k kind) gains() figures.Table {
 		if c.concentrates() {
 			gain = k.gain(c)
 			heads[1], heads[6] = fmt.Sprintf("%g", c.Share), stats.MeanInterval(gain).Text("%+.1f")
-			if end := k.detail(c, "share_at_end"); !math.IsNaN(end) { // Records of before have none.
+			if end := k.detail(c, "share_at_end"); !math.IsNaN(end) { // Older records lack it.
 				heads[1] += fmt.Sprintf(" → %.2g", end)
 			}
 			if lambda := k.detail(c, "lambda"); !math.IsNaN(lambda) {
@@ -105,14 +105,15 @@ func (k kind) gains() figures.Table {
 	return t
 }
 
-// predictions is the table of what was predicted: at an equal share of the gradient in the first steps CoTAP gains more than each other loss, and its gain follows the precision
-// at the top and not the AUC. Comparisons of the run's own branches came after the first runs. It is empty for photographs if the measure cannot tell trained encoders from random weights there.
+// predictions is the table of what was predicted: at an equal share of the gradient in the first steps CoTAP gains more than each other loss, and its gain
+// follows the precision at the top and not the AUC. Comparisons of the run's own branches came after the first runs. The table is empty for photographs if the
+// measure cannot tell trained encoders from random weights there.
 func (k kind) predictions() figures.Table {
 	t := k.table("predictions")
 	t.Columns = []string{"points or correlation"}
 	blind := k.where != "" && k.Blind(k.column, untrained, start, alignment)
 	if blind {
-		t.Caption += " There are none here: neither the start nor alignment is above random weights by three standard errors."
+		t.Caption += " The table is empty, because neither the start nor alignment beats random weights by three standard errors."
 	}
 	ofCoTAP := lo.FilterMap(k.conditions, func(c Condition, _ int) (row string, ok bool) { return c.row(), c.Loss == sccore.WithCoTAP })
 	var p []float64

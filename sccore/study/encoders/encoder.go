@@ -197,8 +197,9 @@ func fromFiles(table, key, file, ignore string, seeds int) (all []seeded, err er
 }
 
 // pretrained returns the encoders that the experiment pretrain has left in out, after both stages and the control of the last run of each seed in the
-// profile. All are from the same run: the full method and its control started from that run's alignment, or from a file, whose encoder comes first then. An evaluation on real images, for which read is true,
-// takes runs that trained on real images, and one on synthetic images those that trained on synthetic ones; each takes the others where there are none at all.
+// profile. All are from the same run: the full method and its control started from that run's alignment, or from a file, whose encoder then comes first. If
+// read is true, the evaluation is on real images and takes runs that trained on real images; otherwise it takes runs that trained on synthetic images. If no
+// run trained on images of that kind, it takes runs of the other kind.
 func pretrained(out string, profile study.Profile, seeds int, read bool) (all []seeded, err error) {
 	defer try.Handle(&err)
 	records := try.E1(study.Records(study.Folder(out, recipe.Pretraining)))

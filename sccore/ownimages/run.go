@@ -114,6 +114,8 @@ func Train(ctx context.Context, b compute.Backend, o Options) (err error) {
 	defer unlock()
 	try.E(errors.Join(atomicfile.Sweep(o.Out), atomicfile.Sweep(r.path(checkpoints)), r.claim(ctx)))
 	if Finished(o.Out) {
+		study.Tidy(o.Out)
+		study.Tidy(r.path(checkpoints))
 		return nil
 	}
 	r.Say(r.images.Summary)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -108,8 +109,15 @@ func TestTrainFromRandomWeights(t *testing.T) {
 	}
 	checkFiles(t, filesOf(t, o.Out))
 	said = nil
+	finished, left := filesOf(t, o.Out), filepath.Join(o.Out, checkpoints, "step-000000002.safetensors")
+	if err := os.WriteFile(left, nil, 0o644); err != nil { // As a process that is killed just after its last file.
+		t.Fatal(err)
+	}
 	if err := Train(t.Context(), nil, o); err != nil || said != nil || !Finished(o.Out) { // It needs no backend, since nothing is left to do.
 		t.Errorf("said %q, %v", said, err)
+	}
+	if again := filesOf(t, o.Out); !maps.EqualFunc(finished, again, bytes.Equal) {
+		t.Errorf("the finished run has %v, before %v", slices.Sorted(maps.Keys(again)), slices.Sorted(maps.Keys(finished)))
 	}
 	o.Start.Set = append(o.Start.Set, "rate=1")
 	if err := Train(t.Context(), nil, o); err == nil || !strings.Contains(err.Error(), o.Out+": is the folder of a run with other settings") {

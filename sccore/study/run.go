@@ -19,7 +19,6 @@ import (
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/progress"
-	"github.com/semcon/semcon/sccore/train"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -190,8 +189,7 @@ func (c *call[C, D]) plan(selected []*task[C, D], done recorded) (todo []*task[C
 		if t.wanted = !t.complete(done, c.options.Profile); t.wanted {
 			add(t)
 		} else {
-			// A run that was killed just after recording still has its checkpoints.
-			_ = train.RemoveCheckpoints(t.dir, 0) // There may be no folder, and a checkpoint that cannot be removed does no harm.
+			Tidy(t.dir)
 		}
 	}
 	for _, t := range c.tasks {
@@ -296,7 +294,7 @@ func (c *call[C, D]) run(ctx context.Context, worker Worker[C, D], t *task[C, D]
 		return worker, err
 	}
 	if !t.needed && t.complete(r.recorded, c.options.Profile) {
-		os.Remove(filepath.Join(r.Dir, progressFile)) // Of a call that was killed after its last record.
+		Tidy(r.Dir)
 		return worker, nil
 	}
 	var end func(error)

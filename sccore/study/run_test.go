@@ -154,8 +154,20 @@ func TestRunDoesWhatIsNotRecorded(t *testing.T) {
 		t.Errorf("ran %v, want %v: cells that share a worker one after the other, none twice", y.ran, want)
 	}
 	y.ran = nil
+	complete := filepath.Join(out, "toy", y.folder("numbers", Cell[toyConfig]{Path: []string{"b"}, Seed: 1, Config: toyConfig{Kind: "b", Steps: 3}}))
+	left := []string{progressFile, ".writing-" + progressFile, "step-000000002.safetensors"} // By a process that was killed after its last record.
+	for _, name := range left {
+		if err := os.WriteFile(filepath.Join(complete, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if records := y.run(t, Options{Out: out}); len(records) != 4 || len(y.ran) > 0 {
 		t.Errorf("%d records, and ran %v again", len(records), y.ran)
+	}
+	for _, name := range left {
+		if _, err := os.Stat(filepath.Join(complete, name)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left in the folder of a complete cell: %v", name, err)
+		}
 	}
 	// The same configuration in another profile is not recorded.
 	if records := y.run(t, Options{Out: out, Profile: Full}); len(records) != 8 {

@@ -247,6 +247,14 @@ func Watched(dir, title string, total int, call func() string) (bar progress.Bar
 	}
 }
 
+// Tidy removes what a run that was killed just after its last result leaves in its folder: checkpoints, and how far it was. There may be no folder, and what
+// cannot be removed does no harm.
+func Tidy(dir string) {
+	_ = train.RemoveCheckpoints(dir, 0)
+	_ = os.Remove(filepath.Join(dir, progressFile))
+	_ = os.Remove(filepath.Join(dir, ".writing-"+progressFile))
+}
+
 // ReadFolder tells how far a run is from the files in its folder: a cell, or a training on photographs. It takes no lock, so that it keeps no run from
 // starting. The folder may be a copy, and another host may be writing it.
 func ReadFolder(dir string) (c CellStatus, err error) {

@@ -190,10 +190,7 @@ func (f Embedding) sheet() (sheet, error) {
 	if err := f.check(); err != nil {
 		return sheet{}, err
 	}
-	records := [][]string{{"x", "y", "class"}}
-	for i := range f.X {
-		records = append(records, []string{exact(f.X[i]), exact(f.Y[i]), f.Classes[f.Class[i]]})
-	}
+	records := append([][]string{{"x", "y", "class"}}, lo.Map(f.X, func(x float64, i int) []string { return []string{exact(x), exact(f.Y[i]), f.Classes[f.Class[i]]} })...)
 	// The classes that occur get colours and shapes in their order, so that few classes are as different as can be.
 	occurring := slices.Compact(slices.Sorted(slices.Values(f.Class)))
 	glyph := func(class int) draw.GlyphStyle {

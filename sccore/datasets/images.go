@@ -111,9 +111,7 @@ func (im *Images) Share(share, parts int) *Images {
 		if each == 0 {
 			panic(fmt.Sprintf("%s: %d images of class %s for %d shares", im.Name, len(members), im.Classes[class], parts))
 		}
-		for _, place := range Share(each*parts, share, parts) {
-			drawn = append(drawn, members[place])
-		}
+		drawn = append(drawn, lo.Map(Share(each*parts, share, parts), func(place, _ int) int { return members[place] })...)
 	}
 	return im.pick(fmt.Sprintf("share %d of %d of", share+1, parts), drawn)
 }
@@ -136,9 +134,7 @@ func (im *Images) HoldOut(share float64) (rest, held *Images) {
 	var drawn []int
 	for class, members := range im.byClass() {
 		order := rand.New(rand.NewPCG(holdOutSeed, uint64(class))).Perm(len(members))
-		for _, i := range order[:countOf(share, len(members))] {
-			drawn = append(drawn, members[i])
-		}
+		drawn = append(drawn, lo.Map(order[:countOf(share, len(members))], func(i, _ int) int { return members[i] })...)
 	}
 	return im.pick("not held out of", lo.Without(lo.Range(im.Len()), drawn...)), im.pick("held out of", drawn)
 }

@@ -12,11 +12,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/experiments/ablation"
+	"github.com/semcon/semcon/sccore/experiments/finetuning"
 	"github.com/semcon/semcon/sccore/experiments/overdispersion"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/experiments/teacherquality"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
@@ -69,6 +72,39 @@ func TestRealProfile(t *testing.T) {
 			t.Errorf("%s: %d tables, %v", name, len(tables), err)
 		}
 	}
+	// What follows pretrain: fine-tuning of its encoders, and losses of concentration that train its encoder on, from itself, another encoder and labels.
+	start, err := filepath.Glob(filepath.Join(out, pretrain.Name, "cells", "*", "*", "control", "final.safetensors"))
+	other, _ := filepath.Glob(filepath.Join(out, overdispersion.Name, "cells", "*", "line2", "final.safetensors"))
+	if err != nil || len(start)*len(other) != 1 {
+		t.Fatalf("%q, %q, %v", start, other, err)
+	}
+	taught := []string{"init=" + start[0], "teacher=" + other[0]}
+	for name, test := range map[string]struct {
+		set  []string
+		rows string
+	}{
+		finetuning.Name: {[]string{"steps=1", "batch=2", "channels=8", "images=4", "augmentation.crop_size=28", "upernet.inference.crop_size=28", "upernet.inference.stride=14",
+			"augmentation.scale.long=112", "augmentation.scale.short=28", "inference.scale.long=112", "inference.scale.short=28", "optimizer.warmup=0"},
+			"control; init; random; second"},
+		teacherquality.Name: {append(taught, lo.Without(small[1:], "size=28")...), "alignment/share0/none; bce/share1/labels; bce/share1/objects0.5; bce/share1/pairs0.5; bce/share1/teacher; " +
+			"cotap/share1/backbone; cotap/share1/labels; cotap/share1/objects0.5; cotap/share1/own; cotap/share1/pairs0.5; cotap/share1/teacher; fastap/share1/teacher; gram/share1/own; " +
+			"neco/share1/own; paka/share1/own; smoothap/share1/teacher; start/share0/none; untrained/share0/none"},
+	} {
+		e, _, _ := Find(name)
+		if err := e.Run(t.Context(), b, study.Options{Profile: study.Real, Out: out, Data: data, Seeds: 1, Set: test.set}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		rows := map[string]float64{}
+		for _, r := range studytest.Records(t, out, name) {
+			rows[r.Row] = r.Details["precision_top10"]
+		}
+		if got := strings.Join(slices.Sorted(maps.Keys(rows)), "; "); got != test.rows {
+			t.Errorf("%s: rows %s, want %s", name, got, test.rows)
+		}
+		if name == teacherquality.Name && rows["cotap/share1/own"] == rows["cotap/share1/backbone"] {
+			t.Errorf("pairs of projected features and of the backbone have the same precision %g", rows["cotap/share1/own"])
+		}
+	}
 	for set, want := range map[string]string{"": "--set init=FILE", "seeds": "--data DIR"} {
 		o := study.Options{Profile: study.Real, Out: out, Data: data}
 		if set != "" {
@@ -80,6 +116,9 @@ func TestRealProfile(t *testing.T) {
 	}
 	o := study.Options{Profile: study.Real, Out: out, Data: data, Set: append(small, "recall.size=0")}
 	if err := pretrain.Study.Run(t.Context(), b, o); err == nil || !strings.Contains(err.Error(), "recall.size 0: the real profile") || strings.Contains(err.Error(), "\n") {
+		t.Error(err)
+	}
+	if err := teacherquality.Study.Run(t.Context(), b, study.Options{Profile: study.Real, Out: out}); err == nil || !strings.Contains(err.Error(), "--data DIR") {
 		t.Error(err)
 	}
 	theory, _, _ := Find("theory")

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -124,9 +125,7 @@ func read(o study.Options, config Config, seed int, start string) (d Data, err e
 		if o.Profile == study.Smoke {
 			pictures = pictures.Pick(datasets.Spread(pictures.Len(), smokeImages))
 		}
-		for _, skipped := range pictures.Skipped {
-			d.Unread = append(d.Unread, filepath.Join(pictures.Name, skipped.File)+": "+skipped.Reason)
-		}
+		d.Unread = append(d.Unread, lo.Map(pictures.Skipped, func(s datasets.Skipped, _ int) string { return filepath.Join(pictures.Name, s.File) + ": " + s.Reason })...)
 		both[i] = pictures
 	}
 	if d.ID = study.IdentityOfShares(identity, cut); o.Profile == study.Smoke {

@@ -144,11 +144,7 @@ func (s *section) progress(o Options, e study.Experiment) {
 	if err != nil {
 		return
 	}
-	for _, c := range cells {
-		if c.Failure != "" {
-			s.Failures = append(s.Failures, c.Name+": "+c.Failure)
-		}
-	}
+	s.Failures = append(s.Failures, lo.FilterMap(cells, func(c study.CellStatus, _ int) (string, bool) { return c.Name + ": " + c.Failure, c.Failure != "" })...)
 	if done := lo.CountBy(cells, func(c study.CellStatus) bool { return c.State == study.Done }); done > 0 {
 		s.Progress, s.Complete = fmt.Sprintf("%d of %d", done, len(cells)), done == len(cells)
 	}

@@ -172,11 +172,10 @@ func Runs(folder string) (runs []Run, err error) {
 		if name := short(r.Name); named[name] == 1 {
 			r.Name = name
 		}
-		for _, file := range files {
-			if inside, err := filepath.Rel(r.Folder, file); err == nil && filepath.IsLocal(inside) {
-				r.Files = append(r.Files, file)
-			}
-		}
+		r.Files = lo.Filter(files, func(file string, _ int) bool {
+			inside, err := filepath.Rel(r.Folder, file)
+			return err == nil && filepath.IsLocal(inside)
+		})
 	}
 	slices.SortStableFunc(runs, func(a, b Run) int {
 		return cmp.Or(slices.Index(study.States, a.State)-slices.Index(study.States, b.State), cmp.Compare(a.Age, b.Age))
@@ -258,9 +257,7 @@ func quantities(files ...string) (all map[string]map[float64][]float64, errs []e
 		if err != nil {
 			errs = append(errs, err)
 		}
-		for _, line := range recorded {
-			lines = append(lines, flatten(line))
-		}
+		lines = append(lines, lo.Map(recorded, func(line json.RawMessage, _ int) map[string]string { return flatten(line) })...)
 		for _, line := range lines {
 			step, failed := strconv.ParseFloat(line["step"], 64)
 			for quantity, text := range line {

@@ -68,11 +68,19 @@ func LoadCheckpoint(path string, store *model.Store) (metadata map[string]string
 	return metadata, fill(path, store.RootScope(), func(path string) string { return path }, named)
 }
 
-// CheckFinite returns an error that names the first value that is NaN or infinite, "entry 15 is NaN". Diverged training produces such values.
+// NotFinite is the error of a value that is NaN or infinite. Diverged training produces such values.
+type NotFinite struct {
+	Entry int // Counted from 0.
+	Value float32
+}
+
+func (e NotFinite) Error() string { return fmt.Sprintf("entry %d is %v", e.Entry, e.Value) }
+
+// CheckFinite returns a [NotFinite] for the first value that is NaN or infinite.
 func CheckFinite(values []float32) error {
 	for i, x := range values {
 		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-			return fmt.Errorf("entry %d is %v", i, x)
+			return NotFinite{i, x}
 		}
 	}
 	return nil

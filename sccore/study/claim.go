@@ -135,7 +135,7 @@ func (r Results) evidence(claim figures.Claim, alternative int, text, random str
 		}
 	}
 	if one := r.oneFile(columns, rows...); len(one) > 0 {
-		e.Note = strings.TrimSpace(e.Note + fmt.Sprintf(" All seeds of %s in %s have one file of weights, so intervals are over images and what is trained on it, not over encoders.", strings.Join(one, ", "), claim.Experiment))
+		e.Note = strings.TrimSpace(e.Note + fmt.Sprintf(" All seeds of %s in %s use the same weights file, so intervals do not include the training of the encoder.", strings.Join(one, ", "), claim.Experiment))
 	}
 	lowest, seen := gates[false]
 	_, both := gates[true]

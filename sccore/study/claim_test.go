@@ -123,7 +123,7 @@ func TestOneFileForAllSeeds(t *testing.T) {
 		table := Table{Title: "heads", Columns: Columns("mIoU"), RowHeads: []figures.RowHead{{Name: "encoder"}}, Rows: []Row{{Key: "dino", Heads: []string{"DINO"}}}}.Of(results)
 		claim := figures.Claim{Experiment: "transfer", Quantity: figures.Quantity{Column: "mIoU", Row: "dino"}}
 		note := results.Evidence("", claim)[0].Note
-		if strings.Contains(table.Caption, "All seeds of dino have one file of weights") != c.noted || strings.Contains(note, "All seeds of dino in transfer have one file of weights") != c.noted {
+		if strings.Contains(table.Caption, "All seeds of dino use the same weights file") != c.noted || strings.Contains(note, "All seeds of dino in transfer use the same weights file") != c.noted {
 			t.Errorf("%+v: %s; %s", c, table.Caption, note)
 		}
 	}

@@ -323,7 +323,7 @@ func (r Results) Describe(t *figures.Table, unit string, columns ...string) {
 	}
 	t.Data = r.Data(columns...)
 	if rows := r.oneFile(columns, r.Rows()...); len(rows) > 0 {
-		t.Caption += fmt.Sprintf(" All seeds of %s have one file of weights: the spread is over images and what is trained on it, not over encoders.", strings.Join(rows, ", "))
+		t.Caption += fmt.Sprintf(" All seeds of %s use the same weights file, so their spread does not include the training of the encoder.", strings.Join(rows, ", "))
 	}
 	recorded := lo.Intersect(columns, r.Columns())
 	changes := lo.SliceToMap(recorded, func(column string) (string, string) { return column, r.changes(column) })

@@ -17,6 +17,7 @@ import (
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // Trainable is what a [Loop] trains to its end. A [Trainer] is one.
@@ -135,6 +136,9 @@ func (l *Loop[M]) evaluate(ctx context.Context) (values map[string]float64, err 
 		}
 		l.enter(Evaluating)
 		measured, err := evaluator.Evaluate(ctx)
+		if errors.As(err, new(safetensors.NotFinite)) { // The last step has made weights that no loss has seen yet.
+			err = fmt.Errorf("%w: %w", ErrDiverged, err)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s after step %d: %w", evaluator.Name, done, err)
 		}

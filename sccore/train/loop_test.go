@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/train"
 )
 
@@ -250,6 +252,19 @@ func TestEvaluatorErrorsNameTheEvaluator(t *testing.T) {
 	loop.Evaluators[1].Every = 2
 	if err := loop.Run(t.Context()); err == nil || err.Error() != "off after step 2: is off" {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A step can leave weights that are not finite. The next loss would say so, but an evaluator may see them first.
+func TestAnEvaluatorThatSeesWeightsThatAreNotFiniteSaysThatTheRunDiverged(t *testing.T) {
+	loop, _, _ := loopOf(t.TempDir())
+	loop.Evaluators[1].Every = 2
+	loop.Evaluators[1].Evaluate = func(context.Context) (map[string]float64, error) {
+		return nil, fmt.Errorf("image 3: its features are not finite: %w", safetensors.CheckFinite([]float32{1, float32(math.NaN())}))
+	}
+	err := loop.Run(t.Context())
+	if want := "off after step 2: the loss diverged: image 3: its features are not finite: entry 1 is NaN"; !errors.Is(err, train.ErrDiverged) || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 

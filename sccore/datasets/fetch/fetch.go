@@ -153,11 +153,10 @@ func (d Dataset) lacks(dir string) (folder string, missing []Archive, err error)
 	if err = complete(found); err == nil {
 		return folder, nil, nil
 	}
-	for _, a := range d.Archives {
-		if a = a.without(folder); len(a.Take) > 0 {
-			missing = append(missing, a)
-		}
-	}
+	missing = lo.FilterMap(d.Archives, func(a Archive, _ int) (Archive, bool) {
+		a = a.without(folder)
+		return a, len(a.Take) > 0
+	})
 	whole, part := false, false
 	for _, s := range found {
 		whole = whole || s.Err == nil && s.Count == s.Official

@@ -135,9 +135,9 @@ func cells(o study.Options, dataset string) (cells []study.Cell[Config], err err
 	for seed := range study.Seeds(Name, o) {
 		for _, baseline := range selfdistillation.Names {
 			if config, ok := configs[baseline]; ok {
-				for _, row := range study.TableOf(Name, "values").Rows {
-					cells = append(cells, maintable.NewCell(dataset, seed, config, baseline, row.Key))
-				}
+				cells = append(cells, lo.Map(study.TableOf(Name, "values").Rows, func(row study.Row, _ int) study.Cell[Config] {
+					return maintable.NewCell(dataset, seed, config, baseline, row.Key)
+				})...)
 			}
 		}
 	}

@@ -51,7 +51,7 @@ var Study = encoders.Experiment[Config]{
 	Figures: func(results study.Results, _ study.FigureSources, all *study.Drawn) {
 		for _, column := range results.Columns() {
 			figure, err := Figure(results, column)
-			all.Add(figure, err, "Share of pairs of patches of one class by their similarity, and by its rank: Fig. noise_rate of "+column+".", "noise-rate", strings.ReplaceAll(column, "/", "-"))
+			all.Add(figure, err, "Positive rate of pairs of patches by their similarity, and by its rank: Fig. noise_rate of "+column+".", "noise-rate", strings.ReplaceAll(column, "/", "-"))
 		}
 	},
 }.Spec()

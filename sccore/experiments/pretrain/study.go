@@ -50,9 +50,7 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 		if c.Config.Init != "" {
 			rows = append(rows, recipe.RowInit)
 		}
-		for _, stage := range stagesOf(c.Config) {
-			rows = append(rows, rowsOf[stage.Name])
-		}
+		rows = append(rows, lo.Map(stagesOf(c.Config), func(s recipe.Stage, _ int) string { return rowsOf[s.Name] })...)
 		return lo.FlatMap(rows, func(row string, _ int) []study.Number { return recipe.NumbersOf(row, measuresOf(d, c.Config)) })
 	},
 	Folder: func(d recipe.Data, c study.Cell[recipe.Config]) string {

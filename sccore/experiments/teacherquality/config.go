@@ -42,7 +42,8 @@ func (c *Config) OmitPaths() { c.Init, c.TeacherFile = "", "" }
 type Condition struct {
 	Loss  string  `json:"loss"`  // What trains: untrained for nothing; start for the first stage alone; alignment; or beside alignment a loss of concentration: cotap, bce, gram, paka, neco, fastap or smoothap.
 	Share float64 `json:"share"` // Length of the loss's gradient as a share of alignment's, in the first steps.
-	// Teacher is the number of steps that have trained the third encoder, the source of S_t; 0 for labels, -1 for an encoder from a file, -2 for the run's branches.
+	// Teacher is the number of steps that have trained the third encoder, the source of S_t; 0 for labels, -1 for an encoder from a file, -2 for the run's branches,
+	// -3 for their patch tokens before the projector.
 	Teacher   int     `json:"teacher"`
 	Positives float64 `json:"positives,omitzero"` // Share of the pairs that a loss of binary labels takes for positives, those of highest S_t. Others have 0.
 	// Errors of labels: "" for none; "pairs", independent ones, where a share Level of pairs of places has a random score; "objects", as a real teacher makes
@@ -60,6 +61,7 @@ const (
 	errorsOfObjects = "objects"
 	fromFile        = -1
 	own             = -2
+	ownBackbone     = -3
 )
 
 // concentrates reports whether there is patch concentration.
@@ -74,6 +76,8 @@ func (c Condition) source() (name, title string) {
 		return "teacher", "third encoder, from a file"
 	case c.Teacher == own:
 		return "own", "the run's own branches"
+	case c.Teacher == ownBackbone:
+		return "backbone", "the run's own branches, backbone"
 	case c.Teacher > 0:
 		return fmt.Sprintf("teacher%d", c.Teacher), fmt.Sprintf("third encoder, %d steps", c.Teacher)
 	case c.Errors == "":
@@ -95,16 +99,18 @@ func (c Condition) row() string {
 func conditions(profile study.Profile, photographs bool) (all []Condition) {
 	teachers, shares, levels := []int{1000, 100}, []float64{0.3, 3}, []float64{0.5}
 	compared := sccore.PatchConcentrations
+	all = []Condition{{Loss: lossUntrained}, {Loss: lossStart}, {Loss: lossAlignment}, {Loss: sccore.WithCoTAP, Share: 1, Teacher: own}}
 	switch profile {
 	case study.Smoke:
 		teachers, shares, compared = []int{4}, nil, []string{sccore.WithCoTAP, sccore.WithPaKA}
 	case study.Full:
 		teachers, shares, levels = []int{1000, 5000, 500, 100}, []float64{0.1, 0.3, 3}, []float64{0.25, 0.5, 0.75}
+	case study.Real:
+		shares, all = nil, append(all, Condition{Loss: sccore.WithCoTAP, Share: 1, Teacher: ownBackbone})
 	}
 	if photographs {
 		teachers = []int{fromFile}
 	}
-	all = append(all, Condition{Loss: lossUntrained}, Condition{Loss: lossStart}, Condition{Loss: lossAlignment}, Condition{Loss: sccore.WithCoTAP, Share: 1, Teacher: own})
 	for _, loss := range compared {
 		c := Condition{Loss: loss, Share: 1, Teacher: lo.Ternary(sccore.ComparesFeatures(loss), own, teachers[0])}
 		if loss == sccore.WithFastAP || loss == sccore.WithSmoothAP {
@@ -114,12 +120,8 @@ func conditions(profile study.Profile, photographs bool) (all []Condition) {
 		if loss != sccore.WithCoTAP && loss != sccore.WithBCE {
 			continue
 		}
-		for _, share := range shares {
-			all = append(all, Condition{Loss: loss, Share: share, Teacher: teachers[0]})
-		}
-		for _, steps := range teachers[1:] {
-			all = append(all, Condition{Loss: loss, Share: 1, Teacher: steps})
-		}
+		all = append(all, lo.Map(shares, func(share float64, _ int) Condition { return Condition{Loss: loss, Share: share, Teacher: teachers[0]} })...)
+		all = append(all, lo.Map(teachers[1:], func(steps, _ int) Condition { return Condition{Loss: loss, Share: 1, Teacher: steps} })...)
 		all = append(all, Condition{Loss: loss, Share: 1})
 		for _, level := range levels {
 			all = append(all, Condition{Loss: loss, Share: 1, Errors: errorsOfPairs, Level: level}, Condition{Loss: loss, Share: 1, Errors: errorsOfObjects, Level: level})
@@ -130,7 +132,7 @@ func conditions(profile study.Profile, photographs bool) (all []Condition) {
 
 // profileConfig returns the configuration of a profile without a condition and before --set, for photographs or for synthetic images.
 func profileConfig(profile study.Profile, photographs bool) Config {
-	trained := recipe.ProfileConfig(lo.Ternary(profile == study.Smoke, study.Smoke, study.Quick), photographs)
+	trained := recipe.ProfileConfig(lo.Ternary(profile == study.Full, study.Quick, profile), photographs)
 	c := study.Configured(Name, Config{First: trained.First, Second: trained.Second, Probe: trained.Probe}, string(profile), study.Kind(photographs))
 	if photographs {
 		c.First, c.Shares, c.Recall = sccore.Config{}, trained.Shares, trained.Recall
@@ -167,6 +169,8 @@ func (c Config) second() sccore.Config {
 	s.PatchConcentration, s.Lambdas.PatchConcentration, s.LambdaBy = c.Loss, c.Share, sccore.ByGradient
 	switch {
 	case c.Teacher == own:
+	case c.Teacher == ownBackbone:
+		s.Correspondences.From = sccore.FromBackbone
 	case c.Teacher != 0:
 		s.Correspondences.From, s.Teacher = sccore.FromTeacher, sccore.Teacher{Encoder: c.Third.Encoder, Head: c.Third.PatchHead}
 	default:
@@ -285,6 +289,8 @@ func stage(c study.Cell[Config]) recipe.Stage {
 		return recipe.Stage{Name: teacherPath, Config: c.Config.third()}
 	case c.Config.concentrates() && c.Config.Teacher == own:
 		s.Name = c.Config.Loss
+	case c.Config.concentrates() && c.Config.Teacher == ownBackbone:
+		s.Name = c.Config.Loss + " from the backbone"
 	case c.Config.concentrates() && c.Config.Teacher != 0:
 		s.Name = c.Config.Loss + " from a teacher"
 	case c.Config.concentrates():

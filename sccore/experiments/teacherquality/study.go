@@ -42,6 +42,9 @@ var Study = recipe.Cells[Config, data]{Stage: stage}.Spec(study.Spec[Config, dat
 	DataBySet: true,
 	Parts:     []string{"dataset", "loss", "share", "source", "seed"},
 	Datasets: func(o study.Options) (names, missing []string, err error) { // PASCAL VOC if there is a data folder, else the synthetic images, which have no name.
+		if o.Data == "" && o.Profile == study.Real {
+			return recipe.DatasetNames(o)
+		}
 		if o.Data == "" {
 			return []string{""}, nil, nil
 		}
@@ -224,7 +227,7 @@ func (w worker) Run(r *run) (err error) {
 			files[i] = filepath.Join(r.Root(), folder(r.Data, needed)+".safetensors")
 		}
 		try.E(w.BeginFrom(files[0], seed))
-		if c.Teacher != 0 && c.Teacher != own {
+		if c.Teacher == fromFile || c.Teacher > 0 {
 			try.E(w.SetTeacher(files[1]))
 		}
 		maps.Copy(details, recipe.Correspondences(try.E1(w.Correspondences(r.Context))))

@@ -170,7 +170,7 @@ func (k kind) follows(detail string) (correlations []float64) {
 	for seed := range k.seeds() {
 		var values, qualities []float64
 		for _, c := range k.conditions {
-			if record, ok := k.OfSeed(c.row(), k.column, seed); ok && c.Loss == sccore.WithCoTAP && c.Share == 1 && c.Teacher != own {
+			if record, ok := k.OfSeed(c.row(), k.column, seed); ok && c.Loss == sccore.WithCoTAP && c.Share == 1 && c.Teacher >= fromFile {
 				values, qualities = append(values, record.Value), append(qualities, record.Details[detail])
 			}
 		}

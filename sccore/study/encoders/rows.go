@@ -89,7 +89,7 @@ func Beside(label, caption string, columns ...study.Column) study.Table {
 		}
 	}
 	if len(alone) > 0 {
-		caption += " Rows of " + strings.Join(alone, " and ") + " have printed numbers alone: weights are of vision transformers."
+		caption += " Rows of " + strings.Join(alone, " and ") + " have only printed numbers, because weights are read for vision transformers alone."
 	}
 	return study.Table{Title: "Tab. " + label, Caption: caption, Unit: "%", Paper: label, Rows: PaperRows(label), Columns: columns}
 }

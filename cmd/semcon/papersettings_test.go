@@ -55,7 +55,7 @@ func fullSettings(t *testing.T, e study.Experiment) (names []string, values []ma
 			of := map[string]string{"seeds": fmt.Sprint(len(seeds))}
 			for _, s := range append(listed, settings.Setting{Key: "seeds"}) {
 				if s.Key != "seeds" {
-					of[s.Key] = s.Value
+					of[s.Key] = strings.NewReplacer(os.DevNull, "FILE", "e3b0c44298fc1c14", "its SHA-256").Replace(s.Value)
 				}
 				if !slices.Contains(keys, s.Key) && !strings.HasPrefix(s.Key, "encoder.") {
 					keys = append(keys, s.Key)
@@ -130,7 +130,7 @@ func TestSettingsOfThePaperAreDocumented(t *testing.T) {
 		if head == "" {
 			page.WriteString("\n")
 		}
-		fmt.Fprintf(&page, "The paper does not print %s.\n", strings.Join(rest, ", "))
+		fmt.Fprintf(&page, "The paper does not state %s.\n", strings.Join(rest, ", "))
 	}
 	for line, r := range printed[1:] {
 		if e, _, err := experiments.Find(r[0]); err != nil || e.Name != r[0] {

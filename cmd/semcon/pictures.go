@@ -36,7 +36,7 @@ import (
 )
 
 // inputsHelp says what a verb takes as images.
-const inputsHelp = "Images are files, folders, patterns such as 'photos/*.jpg', and lists: files with the path of an image in each line, or - for such a list on standard input."
+const inputsHelp = "Images are files, folders, patterns such as 'photos/*.jpg', and lists: files with one path per line, or - for such a list on standard input."
 
 // findImages returns the paths of the images that the arguments of a verb name, and says which files are ignored.
 func findImages(inputs []string) []string {

@@ -107,7 +107,7 @@ func (n number) cell() string {
 
 // source says in a line where numbers are from.
 func (n number) source() string {
-	return fmt.Sprintf("Profile %s, %s, commit %s of %s. %s.", n.Profile, plural.Count(n.Seeds, "seed"), n.Commit, n.Date, n.Data)
+	return fmt.Sprintf("Profile %s, %s, commit %s of %s. Data: %s.", n.Profile, plural.Count(n.Seeds, "seed"), n.Commit, n.Date, n.Data)
 }
 
 // table writes the named table as Markdown. Its rows and columns stand as the file first names them. Corner is the head of the rows.

@@ -96,7 +96,7 @@ func TestNumbersOfRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := table(all, "mine", "in %")
-	want := "| in % | mIoU |\n|---|--:|\n| alone | 42.0 ± 2.0 |\n| gain | 2.0 (−0.5 to 4.5) |\n\n*Profile quick, 3 seeds, commit 0123456 of 2026-11-26. scenes.*\n"
+	want := "| in % | mIoU |\n|---|--:|\n| alone | 42.0 ± 2.0 |\n| gain | 2.0 (−0.5 to 4.5) |\n\n*Profile quick, 3 seeds, commit 0123456 of 2026-11-26. Data: scenes.*\n"
 	if err != nil || got != want {
 		t.Errorf("%q, %v, want %q", got, err, want)
 	}

@@ -98,7 +98,7 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 		t.Errorf("line 1 in the table: %+v, line 2: %+v", got, rows["2"].Cells[0])
 	}
 	before, block := rows[beforeRow], rows["9: a residual block of as many parameters for the filter"]
-	if len(before.Cells) == 0 || len(block.Cells) == 0 || len(before.Cells[0].Ours) != 1 || len(block.Cells[0].Ours) != 1 || !strings.Contains(tables[0].Caption, "not the gain of object prototypes") {
+	if len(before.Cells) == 0 || len(block.Cells) == 0 || len(before.Cells[0].Ours) != 1 || len(block.Cells[0].Ours) != 1 || !strings.Contains(tables[0].Caption, "does not come from object prototypes") {
 		t.Errorf("line 7 before the filter: %+v; line 9: %+v; %s", before, block, tables[0].Caption)
 	}
 	// Linear segmentation sees the filter, [CLS] does not.

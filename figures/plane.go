@@ -190,7 +190,7 @@ func (f Embedding) sheet() (sheet, error) {
 	if err := f.check(); err != nil {
 		return sheet{}, err
 	}
-	records := append([][]string{{"x", "y", "class"}}, lo.Map(f.X, func(x float64, i int) []string { return []string{exact(x), exact(f.Y[i]), f.Classes[f.Class[i]]} })...)
+	points := lo.Map(f.X, func(x float64, i int) []string { return []string{exact(x), exact(f.Y[i]), f.Classes[f.Class[i]]} })
 	// The classes that occur get colours and shapes in their order, so that few classes are as different as can be.
 	occurring := slices.Compact(slices.Sorted(slices.Values(f.Class)))
 	glyph := func(class int) draw.GlyphStyle {
@@ -198,7 +198,7 @@ func (f Embedding) sheet() (sheet, error) {
 		return draw.GlyphStyle{Color: look(i).colour(), Radius: vg.Points(2.6), Shape: glyphs[(i+i/len(palette))%len(glyphs)]}
 	}
 	legend := lo.Map(occurring, func(class, _ int) legendEntry { return legendEntry{name: f.Classes[class], glyph: glyph(class)} })
-	return sheet{width, embeddingHeight * pixel, records, func(c draw.Canvas) {
+	return sheet{width, embeddingHeight * pixel, append([][]string{{"x", "y", "class"}}, points...), func(c draw.Canvas) {
 		c = drawHead(page(c), f.Title, legend)
 		at := f.places(c)
 		var drawn []vg.Point

@@ -74,6 +74,7 @@ type NotFinite struct {
 	Value float32
 }
 
+// Error says which value it is: "entry 15 is NaN".
 func (e NotFinite) Error() string { return fmt.Sprintf("entry %d is %v", e.Entry, e.Value) }
 
 // CheckFinite returns a [NotFinite] for the first value that is NaN or infinite.

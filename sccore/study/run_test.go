@@ -155,7 +155,7 @@ func TestRunDoesWhatIsNotRecorded(t *testing.T) {
 	}
 	y.ran = nil
 	complete := filepath.Join(out, "toy", y.folder("numbers", Cell[toyConfig]{Path: []string{"b"}, Seed: 1, Config: toyConfig{Kind: "b", Steps: 3}}))
-	left := []string{progressFile, ".writing-" + progressFile, "step-000000002.safetensors"} // By a process that was killed after its last record.
+	left := []string{progressFile, progressWriting, "step-000000002.safetensors"} // By a process that was killed after its last record.
 	for _, name := range left {
 		if err := os.WriteFile(filepath.Join(complete, name), nil, 0o644); err != nil {
 			t.Fatal(err)

@@ -198,7 +198,7 @@ func mismatch(names, kinds, parts []string) string {
 }
 
 // progressFile is in the folder of a run that has begun and not finished. It says how far the run is, and is written anew every second while a process runs it.
-const progressFile = "progress.json"
+const progressFile, progressWriting = "progress.json", ".writing-progress.json" // The second is the file while it is written.
 
 // silence is the age of progressFile from which on no process runs the run.
 const silence = 15 * time.Second
@@ -233,7 +233,7 @@ func Watched(dir, title string, total int, call func() string) (bar progress.Bar
 		}
 		content, err := json.Marshal(live)
 		// Without a sync and without an error: it is for the next second only, and a full disk is reported by what matters.
-		if temp := filepath.Join(dir, ".writing-"+progressFile); err == nil && os.WriteFile(temp, content, 0o666) == nil {
+		if temp := filepath.Join(dir, progressWriting); err == nil && os.WriteFile(temp, content, 0o666) == nil {
 			_ = os.Rename(temp, file)
 		}
 	})
@@ -252,7 +252,7 @@ func Watched(dir, title string, total int, call func() string) (bar progress.Bar
 func Tidy(dir string) {
 	_ = train.RemoveCheckpoints(dir, 0)
 	_ = os.Remove(filepath.Join(dir, progressFile))
-	_ = os.Remove(filepath.Join(dir, ".writing-"+progressFile))
+	_ = os.Remove(filepath.Join(dir, progressWriting))
 }
 
 // ReadFolder tells how far a run is from the files in its folder: a cell, or a training on photographs. It takes no lock, so that it keeps no run from

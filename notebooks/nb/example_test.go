@@ -10,6 +10,6 @@ import (
 
 // A cell of a notebook: it draws a figure from records. An error ends the cell in one line.
 func ExampleShow() {
-	results := must.M1(pretrain.Study.Load(nb.Options()))
+	results := must.M1(pretrain.Study.Load(nb.Options(pretrain.Study)))
 	fmt.Println(len(results.Columns()), "columns")
 }

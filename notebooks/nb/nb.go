@@ -60,18 +60,6 @@ func Data() string {
 	return ""
 }
 
-// DataWith returns Data if it has folders with these names. If it lacks one, DataWith says so and returns "", with which experiments draw their images.
-func DataWith(folders ...string) string {
-	data := Data()
-	for _, folder := range folders {
-		if _, err := os.Stat(filepath.Join(data, folder)); data != "" && err != nil {
-			fmt.Printf("no %s/ in %s: synthetic images instead\n", folder, data)
-			return ""
-		}
-	}
-	return data
-}
-
 // Out returns the folder of the results as an absolute path: $SEMCON_OUT, or out/ in the checkout.
 func Out() string {
 	if out := os.Getenv("SEMCON_OUT"); out != "" {
@@ -102,14 +90,15 @@ func Photographs(size int) (*features.Viewer, features.NamedEncoder) {
 	return must.M1(ownimages.NewViewer(Backend(), encoder.File, photos, size)), encoder
 }
 
-// Options returns the options of an experiment's runs in a notebook, with settings as "key=value". The same options, given to Load, show these runs. Weights may have
-// names of the Hugging Face Hub, as [hub.Locate] takes them.
-func Options(settings ...string) study.Options {
+// Options returns the options of an experiment's runs in a notebook, with settings as "key=value". The same options, given to Load, show these runs. of is its Study,
+// which says whether it can run on the data folder. Weights may have names of the Hugging Face Hub, as [hub.Locate] takes them.
+func Options(of interface{ DataFor(o study.Options) string }, settings ...string) study.Options {
 	settings = must.M1(hub.Settings(Context(), settings, hub.Watch{Bar: Progress, Say: func(line string) { fmt.Println(line) }}))
 	o := study.Options{Profile: Profile(), Data: Data(), Out: Out(), Set: settings, Parallel: 2, Bar: Progress, CheckpointEvery: 20 * time.Second}
 	if o.Profile == study.Full || o.Profile == study.Real { // A step of full size fills the device.
 		o.Parallel = 1
 	}
+	o.Data = of.DataFor(o)
 	return o
 }
 

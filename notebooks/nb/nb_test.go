@@ -11,6 +11,10 @@ import (
 
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/janpfeifer/must"
+	"github.com/semcon/semcon/sccore/experiments/effectaug"
+	"github.com/semcon/semcon/sccore/experiments/noisetolerance"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/experiments/teacherquality"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -108,21 +112,20 @@ func TestPhotographsPreferThePublishedEncoder(t *testing.T) {
 	}
 }
 
-func TestDataWithWantsEachFolder(t *testing.T) {
+// TestOptionsTakeWhatTheDataFolderHas: a folder with CIFAR-10 alone is data for the experiments that train on it, and no error for others.
+func TestOptionsTakeWhatTheDataFolderHas(t *testing.T) {
 	data := t.TempDir()
 	t.Setenv("SEMCON_DATA", data)
-	if err := os.Mkdir(filepath.Join(data, "imagenet"), 0o755); err != nil {
-		t.Fatal(err)
+	for _, file := range []string{"data_batch_1.bin", "test_batch.bin"} {
+		must.M(os.WriteFile(filepath.Join(data, file), make([]byte, 3073), 0o644))
 	}
-	if got := DataWith("imagenet"); got != data {
-		t.Errorf("%q, want %q", got, data)
+	if got := Options(effectaug.Study).Data; got != data {
+		t.Errorf("effect-aug: %q, want %q", got, data)
 	}
-	if got := DataWith("imagenet", "coco"); got != "" {
-		t.Errorf("%q without coco", got)
-	}
-	t.Setenv("SEMCON_DATA", "")
-	if got := DataWith("imagenet"); got != "" {
-		t.Errorf("%q without a data folder", got)
+	for _, of := range []interface{ DataFor(study.Options) string }{pretrain.Study, teacherquality.Study, noisetolerance.Study} {
+		if got := Options(of).Data; got != "" {
+			t.Errorf("%T: %q of a folder with CIFAR-10 alone", of, got)
+		}
 	}
 }
 

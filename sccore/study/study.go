@@ -162,9 +162,7 @@ type Experiment struct {
 	GeneratesData bool
 	// DataBySet says that real data need files that --set names.
 	DataBySet bool
-	// DataFor returns the data folder of the options if the experiment can run on it. Where it generates its own data, or has none of its datasets there and can
-	// do without in the profile, it returns "".
-	DataFor func(o Options) string
+	DataFor   func(o Options) string // See [Spec.DataFor].
 }
 
 // CellInfo is a [Cell] without its type parameter.
@@ -219,23 +217,27 @@ func (s Spec[C, D]) Experiment() Experiment {
 		},
 		GeneratesData: s.Datasets == nil,
 		DataBySet:     s.DataBySet,
-		DataFor: func(o Options) string {
-			if s.Datasets == nil || o.Data == "" {
-				return ""
-			}
-			_, _, err := s.Datasets(o)
-			if err == nil && s.Missing != nil {
-				err = s.Missing(o.Data)
-			}
-			if without := o; errors.Is(err, fs.ErrNotExist) {
-				without.Data = ""
-				if _, _, err := s.datasets(without); err == nil {
-					return ""
-				}
-			}
-			return o.Data // An error of damaged data shows in the run.
-		},
+		DataFor:       s.DataFor,
 	}
+}
+
+// DataFor returns the data folder of the options if the experiment can run on it. Where it generates its own data, or has none of its datasets there and can
+// do without in the profile, it returns "".
+func (s Spec[C, D]) DataFor(o Options) string {
+	if s.Datasets == nil || o.Data == "" {
+		return ""
+	}
+	_, _, err := s.Datasets(o)
+	if err == nil && s.Missing != nil {
+		err = s.Missing(o.Data)
+	}
+	if without := o; errors.Is(err, fs.ErrNotExist) {
+		without.Data = ""
+		if _, _, err := s.datasets(without); err == nil {
+			return ""
+		}
+	}
+	return o.Data // An error of damaged data shows in the run.
 }
 
 // Independent returns the NewWorker of cells that share nothing; run runs one cell.

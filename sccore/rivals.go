@@ -13,6 +13,7 @@ import (
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/weights"
 )
 
 // The losses that may take CoTAP's place, with the settings of their authors (see package losses) and wired as in their code:
@@ -163,8 +164,8 @@ func (s step) third() (of step, scope string, ok bool) {
 
 // Teacher is a third branch that no step changes. With correspondences from [FromTeacher], S_t is its own. [Trainer.SetTeacher] sets its weights.
 type Teacher struct {
-	Encoder string          `json:"encoder"` // Patches as large as those of the online branch.
-	Head    heads.Projector `json:"head"`
+	Encoder string          `json:"encoder"`       // Patches as large as those of the online branch, whose resizing of position embeddings it has.
+	Head    heads.Projector `json:"head,omitzero"` // None for a published encoder: S_t then compares patch tokens.
 }
 
 // teacherScope holds the teacher's variables.
@@ -203,35 +204,47 @@ func (s step) teacher() step {
 	if err != nil {
 		panic(err) // The configuration has been checked.
 	}
-	s.vit, s.PatchHead, s.Lambdas = vit, s.Teacher.Head, losses.Lambdas{PatchConcentration: 1}
+	vit.Positions = s.vit.Positions
+	s.vit, s.PatchHead, s.Lambdas = vit, s.Teacher.Head, losses.Lambdas{}
+	if s.Teacher.Head != (heads.Projector{}) {
+		s.Lambdas.PatchConcentration = 1
+	}
 	return s
 }
 
-// TeacherOf returns the teacher that [Trainer.SetTeacher] can read from a checkpoint. The error names the file.
+// TeacherOf returns the teacher that [Trainer.SetTeacher] can read from a file: a checkpoint, or an encoder alone, which has no head. The error names the file.
 func TeacherOf(path string) (Teacher, error) {
 	config, ok, err := configOf(path)
 	switch {
 	case err != nil:
 	case !ok:
-		err = fmt.Errorf("%s is not a checkpoint, such as first/final.safetensors of a run of pretrain: it has no head of patches", path)
+		var vit encoder.ViT
+		vit, err = weights.Identify(path)
+		config.Encoder = vit.Name
 	case config.Prototypes > 0:
 		err = fmt.Errorf("%s has an Object-Aware Filter; want a checkpoint without one, such as first/final.safetensors of a run of pretrain", path)
 	}
 	return Teacher{Encoder: config.Encoder, Head: config.PatchHead}, err
 }
 
-// SetTeacher reads the teacher's weights from the online branch of a checkpoint. It comes after [Trainer.Begin] or [Trainer.BeginFrom]; checkpoints of
-// the run hold the teacher.
+// SetTeacher reads the teacher's weights from the online branch of a checkpoint, or those of a teacher without a head from an encoder's file. It comes after
+// [Trainer.Begin] or [Trainer.BeginFrom]; checkpoints of the run hold the teacher.
 func (t *Trainer) SetTeacher(path string) error {
 	if !t.config.fromTeacher() {
 		return fmt.Errorf("%s: this run has no teacher", path)
 	}
 	named, err := readCheckpoint(path)
-	if err == nil && named == nil {
-		err = fmt.Errorf("%s is not a checkpoint", path)
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case named == nil && t.config.Teacher.Head != (heads.Projector{}):
+		return fmt.Errorf("%s is not a checkpoint: it has no head of patches", path)
+	case named == nil:
+		read, err := weights.ReadViT(path, t.step.teacher().vit, "")
+		if err != nil {
+			return err
+		}
+		return read.Apply(t.Store(), "/"+teacherScope+"/"+encoderScope)
 	}
 	return take(t.Store(), path, named, "the teacher "+t.config.Teacher.Encoder, func(variable string) (from string, needed bool) {
 		below, ok := strings.CutPrefix(variable, "/"+teacherScope+"/")

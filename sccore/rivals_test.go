@@ -2,6 +2,7 @@ package sccore_test
 
 import (
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/views"
 )
@@ -82,6 +84,42 @@ func TestEveryLossLearnsFromATeacher(t *testing.T) {
 	}
 	if err := newTrainer(t, b, tinyData(), alignment).SetTeacher(files[0]); err == nil || !strings.Contains(err.Error(), "has no teacher") {
 		t.Errorf("a run without a teacher: %v", err)
+	}
+}
+
+// TestTeacherWithoutAHead: an encoder's file is a teacher whose S_t compares patch tokens. At the start it scores pairs as the target branch's backbone of the same
+// weights does.
+func TestTeacherWithoutAHead(t *testing.T) {
+	b, dir := onGo(t), t.TempDir()
+	own := taught(sccore.WithCoTAP)
+	own.Correspondences.From, own.Teacher = sccore.FromBackbone, sccore.Teacher{}
+	trainer := newTrainer(t, b, tinyData(), own)
+	trained(t, trainer, 20, 1)
+	start, file := filepath.Join(dir, "start.safetensors"), filepath.Join(dir, "encoder.safetensors")
+	if err := errors.Join(trainer.Save(start, ""), trainer.SaveEncoder(file, sccore.Online, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if err := trainer.BeginFrom(start, 1); err != nil {
+		t.Fatal(err)
+	}
+	want := diagnosticsOf(t, trainer).Pairs.Scores
+	headless := taught(sccore.WithCoTAP)
+	teacher, err := sccore.TeacherOf(file)
+	if err != nil || teacher.Head != (heads.Projector{}) {
+		t.Fatalf("%+v, %v", teacher, err)
+	}
+	headless.Teacher = teacher
+	trainer = newTrainer(t, b, tinyData(), headless)
+	if err := errors.Join(trainer.BeginFrom(start, 1), trainer.SetTeacher(file)); err != nil {
+		t.Fatal(err)
+	}
+	if got := diagnosticsOf(t, trainer).Pairs.Scores; !slices.Equal(got, want) {
+		t.Errorf("%d scores differ from those of the backbone", len(lo.Filter(got, func(s float64, i int) bool { return s != want[i] })))
+	}
+	more(t, trainer, 2)
+	withHead := newTrainer(t, b, tinyData(), taught(sccore.WithCoTAP))
+	if err := errors.Join(withHead.Begin(1), withHead.SetTeacher(file)); err == nil || !strings.Contains(err.Error(), "it has no head of patches") {
+		t.Errorf("an encoder for a teacher with a head: %v", err)
 	}
 }
 

@@ -94,7 +94,7 @@ func (s step) pairs(online, target outputs, in map[string]*Node, noise *Node) (p
 // correspondences are S_o and S_t of images and their partners, [images, (HW)²].
 func (s step) correspondences(o overlap, online, target outputs, partners *Node) (p, q *Node) {
 	maps := func(of outputs, number int) *Node {
-		if s.Correspondences.From == FromBackbone || s.uses(WithGram) {
+		if of.patches == nil || s.Correspondences.From == FromBackbone || s.uses(WithGram) {
 			return ofViews(of.tokens, number)
 		}
 		return ofViews(of.patches, number)

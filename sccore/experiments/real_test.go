@@ -105,6 +105,16 @@ func TestRealProfile(t *testing.T) {
 			t.Errorf("pairs of projected features and of the backbone have the same precision %g", rows["cotap/share1/own"])
 		}
 	}
+	e, _, _ := Find(teacherquality.Name)
+	published := study.Options{Profile: study.Real, Out: t.TempDir(), Data: data, Seeds: 1, Only: []string{"*/cotap/share1/teacher"},
+		Set: append([]string{"init=" + start[0], "teacher=" + file}, lo.Without(small[1:], "size=28")...)}
+	if err := e.Run(t.Context(), b, published); err != nil {
+		t.Errorf("a published encoder as the teacher: %v", err)
+	}
+	published.Set[0] = "init=" + file
+	if err := e.Run(t.Context(), b, published); err == nil || !strings.Contains(err.Error(), "it has no head of patches") {
+		t.Errorf("a published encoder as the start: %v", err)
+	}
 	for set, want := range map[string]string{"": "--set init=FILE", "seeds": "--data DIR"} {
 		o := study.Options{Profile: study.Real, Out: out, Data: data}
 		if set != "" {

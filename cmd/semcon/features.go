@@ -43,11 +43,8 @@ type featureCall struct {
 
 // names are the names of the tensors that are written, block by block, "class" before "patches".
 func (c featureCall) names() (names []string) {
-	for i := range max(len(c.outputs.Blocks), 1) {
-		block := ""
-		if len(c.outputs.Blocks) > 0 {
-			block = fmt.Sprintf("layer%d.", c.outputs.Blocks[i])
-		}
+	blocks := lo.Map(c.outputs.Blocks, func(block, _ int) string { return fmt.Sprintf("layer%d.", block) })
+	for _, block := range lo.CoalesceSliceOrEmpty(blocks, []string{""}) {
 		if c.Class {
 			names = append(names, block+"class")
 		}
@@ -102,7 +99,7 @@ func (c featureCall) run(ctx context.Context, inputs []string, file string) {
 	refuse(whole && c.outputs.Patches && maps > 1<<15, "--patches: %d maps of whole images, and a file holds at most %d: give fewer images", maps, 1<<15)
 	engine := openEngine()
 	store := openFeatureStore(c.Out+".partial", map[string]any{
-		"weights": try.E1(digestOf(file)), "transformer": fmt.Sprintf("%+v", c.vit.ViT), "prefix": c.vit.Prefix, "ignore": c.vit.Ignore, "images": images.identity,
+		"weights": "sha256 " + try.E1(weights.SHA256(file)), "transformer": fmt.Sprintf("%+v", c.vit.ViT), "prefix": c.vit.Prefix, "ignore": c.vit.Ignore, "images": images.identity,
 		"preprocessing": described, "outputs": c.outputs, "tensors": c.names(), "batch": c.Batch, "engine": backend.Name(),
 	})
 	defer store.close()
@@ -279,14 +276,8 @@ func openStandardised(path string) (list imageList) {
 		one := height * width * 3
 		return evaluation.Image{Name: fmt.Sprintf("%d of %s", i, path), Height: height, Width: width, Pixels: values[i*one : (i+1)*one]}, nil
 	}
-	list.identity = try.E1(digestOf(path))
+	list.identity = "sha256 " + try.E1(weights.SHA256(path))
 	return list
-}
-
-// digestOf identifies the content of a file of weights and, if it is an index, of the files that it names.
-func digestOf(path string) (string, error) {
-	digest, err := weights.SHA256(path)
-	return "sha256 " + digest, err
 }
 
 // featureStore keeps features in a folder while they are computed, in a file for each batch, so that a call that is killed goes on where it stopped and leaves the

@@ -219,12 +219,9 @@ func profileNames() []string {
 }
 
 // studyFlags adds the flags that choose an experiment's cells, and those of other structs. [completeStudy] completes the options after they are parsed.
-func studyFlags(c *cobra.Command, flags flagTexts, others ...any) (o *study.Options) {
-	o = &study.Options{}
-	flags.bind(c, append(others, o, &struct{ Config string }{})...)
+func studyFlags(c *cobra.Command, flags flagTexts, others ...any) *study.Options {
 	completeExperiments(c)
-	completeSettings(c)
-	return o
+	return shownRuns(c, flags, append(others, &struct{ Config string }{})...)
 }
 
 // completeStudy completes the options of an experiment and finds the experiment that names has. table is the table by whose name it is given, if it is.

@@ -127,20 +127,17 @@ func waitForServer(ctx context.Context, port int, token string) error {
 	const patience = 90 * time.Second
 	request := try.E1(http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/api/status", port), nil))
 	request.Header.Set("Authorization", "token "+token)
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		if response, err := http.DefaultClient.Do(request); err == nil {
+	_, _, answers := lo.WaitForWithContext(ctx, func(context.Context, int) bool {
+		response, err := http.DefaultClient.Do(request)
+		if err == nil {
 			response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return nil
-			}
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(100 * time.Millisecond):
-		}
+		return err == nil && response.StatusCode == http.StatusOK
+	}, patience, 100*time.Millisecond)
+	if answers {
+		return nil
 	}
-	return fmt.Errorf("JupyterLab does not answer on port %d after %s", port, patience)
+	return cmp.Or(context.Cause(ctx), fmt.Errorf("JupyterLab does not answer on port %d after %s", port, patience))
 }
 
 // freePort returns the wanted port if it is free, or for 0 the first free port from 8888.

@@ -189,10 +189,7 @@ var longFlag = regexp.MustCompile(`--[a-z][a-z-]*`)
 
 // elsewhere says which verb has the flags of weights that an error advises, if the failed verb lacks one.
 func elsewhere(failed *cobra.Command, advice string) string {
-	importing, _, err := failed.Root().Find([]string{"import"})
-	if err != nil {
-		return ""
-	}
+	importing, _, _ := failed.Root().Find([]string{"import"}) // It exists.
 	has := importing.Flags()
 	name, lacks := lo.Find(longFlag.FindAllString(advice, -1), func(name string) bool {
 		return has.Lookup(name[2:]) != nil && failed.Flags().Lookup(name[2:]) == nil

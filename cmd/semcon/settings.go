@@ -139,9 +139,7 @@ func readConfig(file string) (set []string, err error) {
 				set = append(set, key+"=")
 			default:
 				encoded, err := json.Marshal(value)
-				if err != nil {
-					try.E(fmt.Errorf("%s: %w", key, err))
-				}
+				fail(err != nil, "%s: %w", key, err)
 				set = append(set, key+"="+string(encoded))
 			}
 		}

@@ -77,12 +77,11 @@ func (in install) python() string { return in.dir("venv", "bin", "python") }
 
 // state examines the machine and the set-up, which it does not change: the steps in order, and a line for each thing that this machine does not support.
 func (in install) state(ctx context.Context) (steps []setupStep, limits []string, err error) {
-	err = ended(func() {
-		m := in.probe(ctx)
-		steps, limits = in.steps(m), m.limits
-		in.mark(steps)
-	})
-	return steps, limits, err
+	defer try.Handle(&err)
+	m := in.probe(ctx)
+	steps, limits = in.steps(m), m.limits
+	in.mark(steps)
+	return steps, limits, nil
 }
 
 // ensure brings the set-up up to date. It prints its progress and the limits of this machine to w, and writes the output of the tools to
@@ -100,7 +99,8 @@ func (in install) ensure(ctx context.Context, w io.Writer) (err error) {
 	unlock := try.E1(filelock.Wait(ctx, in.dir(setupLock), func() { fmt.Fprintln(w, "waiting for another set-up of this checkout") }))
 	defer unlock()
 	in.mark(steps) // Another process may have done them.
-	return ended(func() { in.do(ctx, steps, w) })
+	in.do(ctx, steps, w)
+	return nil
 }
 
 // setupLock keeps two set-ups of one checkout from running at the same time.
@@ -119,7 +119,7 @@ type setupStep struct {
 // setupTask is one unit of the bar.
 type setupTask struct {
 	name string
-	run  func(ctx context.Context, out *transcript) error // It may also end by [must.M].
+	run  func(ctx context.Context, out *transcript) error // It may also end by package try.
 }
 
 // steps lists the steps of set-up on machine m, in order.

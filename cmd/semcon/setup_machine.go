@@ -245,16 +245,12 @@ func (in install) installKernel(m machine) setupTask {
 }
 
 // changeKernel makes the changes in a copy of the Go kernel's module.
-func changeKernel(module string) error {
+func changeKernel(module string) (err error) {
+	defer try.Handle(&err)
 	for _, c := range kernelChanges() {
 		file := filepath.Join(module, c.File)
-		content, err := os.ReadFile(file)
-		if err == nil && !bytes.Contains(content, []byte(c.Old)) {
-			err = fmt.Errorf("%s of this version of the Go kernel has no %q, which set-up changes", c.File, c.Old)
-		}
-		if err != nil {
-			return err
-		}
+		content := try.E1(os.ReadFile(file))
+		fail(!bytes.Contains(content, []byte(c.Old)), "%s of this version of the Go kernel has no %q, which set-up changes", c.File, c.Old)
 		try.E(os.WriteFile(file, bytes.ReplaceAll(content, []byte(c.Old), []byte(c.New)), 0o666))
 	}
 	return nil

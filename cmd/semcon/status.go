@@ -56,10 +56,7 @@ func printOverview(format string, all study.Options) {
 		row := []string{e.Name}
 		for _, profile := range study.Profiles {
 			o := all
-			switch o.Profile = profile; {
-			case e.GeneratesData:
-				o.Data = ""
-			case e.DataBySet:
+			if o.Profile = profile; e.GeneratesData || e.DataBySet {
 				o.Data = e.DataFor(o)
 			}
 			of := map[string]any{"experiment": e.Name, "profile": profile, "recorded": nil, "cells": nil}

@@ -286,6 +286,6 @@ func (v vitFile) export(source, out string, naming weights.Naming) {
 		try.E(weights.WriteConfig(out, naming, v.ViT, preprocessing, size))
 	}
 	try.E(weights.Card{ViT: v.ViT, Naming: naming, Preprocessing: preprocessing, Size: size, Head: v.Head != nil, Facts: []weights.Fact{
-		{Name: "Imported from", Text: filepath.Base(source) + ", " + try.E1(digestOf(source))}, {Name: "Its keys", Text: v.String()},
+		{Name: "Imported from", Text: filepath.Base(source) + ", sha256 " + try.E1(weights.SHA256(source))}, {Name: "Its keys", Text: v.String()},
 	}}.Write(out))
 }

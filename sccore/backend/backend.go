@@ -166,18 +166,11 @@ func CacheDir() (string, error) {
 func CheckoutRoot() string { return append(checkouts(), "")[0] }
 
 func checkouts() (roots []string) {
-	var starts []string
-	if dir, err := os.Getwd(); err == nil {
-		starts = append(starts, dir)
-	}
-	if exe, err := os.Executable(); err == nil {
-		starts = append(starts, filepath.Dir(exe))
-	}
-	if _, source, _, ok := runtime.Caller(0); ok && filepath.IsAbs(source) {
-		starts = append(starts, filepath.Dir(source))
-	}
-	for _, dir := range starts {
-		for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+	working, _ := os.Getwd()
+	executable, _ := os.Executable()
+	_, source, _, _ := runtime.Caller(0)
+	for _, dir := range []string{working, filepath.Dir(executable), filepath.Dir(source)} {
+		for ; filepath.IsAbs(dir) && dir != filepath.Dir(dir); dir = filepath.Dir(dir) { // What cannot be told is not absolute.
 			if strings.Contains(filepath.Base(dir), "@") {
 				break // Nothing is installed into the copies in Go's module cache.
 			}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gomlx/compute"
+	"github.com/samber/lo"
 )
 
 // Engine describes the engine that [Open] opens and where it was found: "XLA, xla_cpu_pjrt.so in the checkout /src/semcon".
@@ -70,11 +71,8 @@ const cpuFlags = "--xla_cpu_use_xnnpack=false"
 // setFlags sets XLA's flags before the plugin of a configuration is loaded, which reads them once. Flags of the user come last and win.
 func setFlags(config string) error {
 	engine, plugin, options := split(config)
-	own, flags := cpuFlags, os.Getenv("XLA_FLAGS")
 	cuda := strings.Contains(filepath.Base(plugin), "cuda")
-	if cuda {
-		own = cudaFlags
-	}
+	own, flags := lo.Ternary(cuda, cudaFlags, cpuFlags), os.Getenv("XLA_FLAGS")
 	if engine != "xla" || !cuda && !strings.Contains(filepath.Base(plugin), "cpu") || strings.Contains(flags, own) {
 		return nil
 	}
@@ -166,9 +164,7 @@ func Memory() (bytes int64) {
 	if strings.Contains(Config(), "cuda") {
 		return 0
 	}
-	if _, err := fmt.Sscanf(read("/proc/meminfo"), "MemTotal: %d kB", &bytes); err != nil {
-		return 0
-	}
+	_, _ = fmt.Sscanf(read("/proc/meminfo"), "MemTotal: %d kB", &bytes) // Other systems have no such file.
 	bytes <<= 10
 	if limit, err := strconv.ParseInt(read("/sys/fs/cgroup/memory.max"), 10, 64); err == nil {
 		return min(limit, bytes)

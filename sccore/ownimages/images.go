@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -133,12 +134,11 @@ func (im *Images) repeats(c sccore.Config) string {
 	if c.Batch/c.AccumulationSteps <= most {
 		return ""
 	}
-	fits := 2
-	for 2*fits <= most*c.AccumulationSteps {
-		fits *= 2
-	}
-	return fmt.Sprintf("batch %d would show images twice with the same views: %s; --set batch=%d fits", c.Batch, there, fits)
+	return fmt.Sprintf("batch %d would show images twice with the same views: %s; --set batch=%d fits", c.Batch, there, powerOfTwo(most*c.AccumulationSteps))
 }
+
+// powerOfTwo is the largest power of two up to n, but 2 at least.
+func powerOfTwo(n int) int { return max(1<<bits.Len(uint(n))/2, 2) }
 
 // heldOut is the number of images that are held out of n: a twentieth, but ten where there are enough for the report's pictures.
 func heldOut(n int) int { return max(leastHeld, min(max(n/20, 10), n/4, mostHeld)) }
@@ -246,9 +246,7 @@ func (s Start) Config(images int) (_ sccore.Config, err error) {
 	if strings.Contains(backend.Config(), "cuda") {
 		most = lo.Ternary(v.Dim >= 768, 64, 256)
 	}
-	for c.Batch = 2; 2*c.Batch <= min(most, images/2); {
-		c.Batch *= 2
-	}
+	c.Batch = powerOfTwo(min(most, images/2))
 	try.E(settings.Apply(&c, s.given("batch")...))
 	c.Steps = lo.Ternary(s.Smoke, 8, min(max(epochs*images/max(c.Batch, 1), 200), 100_000))
 	try.E(settings.Apply(&c, s.given("steps")...))

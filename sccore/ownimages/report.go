@@ -263,11 +263,8 @@ func Records(out string) (records []study.Record, err error) {
 // ReadMetrics reads the points of a run's metrics by column; what was not measured is empty. The last line of a copy may be cut off, and is left out. The error
 // names the file.
 func ReadMetrics(file string) (points []map[string]string, err error) {
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	table := csv.NewReader(bytes.NewReader(content))
+	defer try.Handle(&err)
+	table := csv.NewReader(bytes.NewReader(try.E1(os.ReadFile(file))))
 	table.FieldsPerRecord = -1
 	rows, err := table.ReadAll()
 	if err != nil {

@@ -207,7 +207,7 @@ func (r *run) train(ctx context.Context) (err error) {
 		Damaged: func(file string, err error) {
 			r.Say(fmt.Sprintf("resumes from an older checkpoint: %v; the damaged file is kept as %s", err, file))
 		},
-		Phase: func(phase train.Phase) { bar.Phase(string(phase)) }, // The bar's phases have the same names.
+		Phase: bar.Phase,
 	}
 	var latest *Diagnostics
 	loop.Evaluators = []train.Evaluator{{Name: "gauges", Every: r.about.Every, Evaluate: func(ctx context.Context) (_ map[string]float64, err error) {
@@ -314,14 +314,13 @@ func checkFree(dir string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	isRun := func(entry fs.DirEntry) bool { return entry.Name() == runFile }
-	other := slices.IndexFunc(entries, func(entry fs.DirEntry) bool { // The others are there if the run was killed before it wrote what it is.
+	other, found := lo.Find(entries, func(entry fs.DirEntry) bool { // The others are there if the run was killed before it wrote what it is.
 		return entry.Name() != checkpoints && entry.Name() != study.LockFile && !strings.HasPrefix(entry.Name(), ".")
 	})
-	if other < 0 || slices.ContainsFunc(entries, isRun) {
+	if _, err := os.Stat(filepath.Join(dir, runFile)); err == nil || !found {
 		return nil
 	}
-	return fmt.Errorf("%s: holds %s and no run; name another folder", dir, entries[other].Name())
+	return fmt.Errorf("%s: holds %s and no run; name another folder", dir, other.Name())
 }
 
 // claim writes what the run is, or checks that the folder is of the same run.

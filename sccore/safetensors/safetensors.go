@@ -111,9 +111,7 @@ func WriteRaw(path string, named map[string]RawTensor, metadata map[string]strin
 			try.E(fmt.Errorf("the metadata %q: %.100q is not UTF-8", key, metadata[key]))
 		}
 	}
-	header, withDigest := make(map[string]any, len(named)+1), map[string]string{digestKey: noDigest}
-	maps.Copy(withDigest, metadata)
-	header[metadataKey] = withDigest
+	header := map[string]any{metadataKey: lo.Assign(map[string]string{digestKey: noDigest}, metadata)}
 	names := slices.Sorted(maps.Keys(named))
 	var offset int64
 	for _, name := range names {
@@ -206,6 +204,7 @@ type Tensor struct {
 // Open reads the header of a file of size bytes and compares its checksum, if it has one. It returns the tensors, which can be read while the file is
 // open, and the metadata. As the format requires, tensors must fill the rest of the file without overlaps or gaps, and names must be unique.
 func Open(r io.ReaderAt, size int64) (entries map[string]Tensor, metadata map[string]string, err error) {
+	defer try.Handle(&err)
 	var start [8]byte
 	if _, err := r.ReadAt(start[:], 0); err != nil || size < 8 {
 		return nil, nil, fmt.Errorf("not a safetensors file: %d bytes", size)
@@ -224,9 +223,7 @@ func Open(r io.ReaderAt, size int64) (entries map[string]Tensor, metadata map[st
 	if _, err := r.ReadAt(header, 8); err != nil && err != io.EOF {
 		return nil, nil, err
 	}
-	if entries, metadata, err = readHeader(header); err != nil {
-		return nil, nil, err
-	}
+	entries, metadata = try.E2(readHeader(header))
 	data := io.NewSectionReader(r, 8+int64(length), size-8-int64(length))
 	byOffset := slices.SortedFunc(maps.Keys(entries), func(a, b string) int {
 		x, y := entries[a].Offsets, entries[b].Offsets
@@ -252,9 +249,7 @@ func Open(r io.ReaderAt, size int64) (entries map[string]Tensor, metadata map[st
 		delete(metadata, digestKey)
 		digest := sha256.New()
 		digest.Write(bytes.Replace(header, digestEntry(want), digestEntry(noDigest), 1))
-		if _, err := io.Copy(digest, data); err != nil {
-			return nil, nil, err
-		}
+		try.E1(io.Copy(digest, data))
 		if hex.EncodeToString(digest.Sum(nil)) != want {
 			return nil, nil, errors.New("damaged: the content does not agree with the checksum in its metadata")
 		}

@@ -36,7 +36,7 @@ func Train[M any, C comparable, D Data](r *Run[C, D], loop *train.Loop[M]) error
 	loop.Damaged = func(file string, err error) {
 		r.Warnf("%s resumes from an older checkpoint: %v; the damaged file is kept as %s", r.Cell.Name(), err, file)
 	}
-	loop.Phase = func(phase train.Phase) { r.Phase(string(phase)) } // The bar's phases have the same names.
+	loop.Phase = r.Phase
 	if trainer, ok := loop.Trainer.(measured); ok {
 		before, gpu, devices := trainer.Usage(), GPUModel(), backend.Devices(r.Backend())
 		r.efficiency = func() Efficiency {

@@ -17,6 +17,7 @@ import (
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/safetensors"
 )
 
@@ -64,22 +65,13 @@ type Loop[M any] struct {
 	Evaluators []Evaluator
 	// After is called after each step with the step's report and with what was evaluated after it, under "evaluator/value".
 	After func(step M, evaluated map[string]float64) error
-	// Phase is called with what the loop does next, whenever that changes.
-	Phase func(Phase)
+	// Phase is called with what the loop does next, whenever that changes: [progress.Compiling] until the end of the first step, which takes longer than the
+	// others, [progress.Training] or [progress.Measuring].
+	Phase func(phase string)
 
-	phase   Phase
-	trimmed map[Phase]bool // Phases after which memory was given back.
+	phase   string
+	trimmed map[string]bool // Phases after which memory was given back.
 }
-
-// Phase says what a [Loop] is doing.
-type Phase string
-
-// The phases of a loop.
-const (
-	Compiling  Phase = "compiling" // Until the end of the first step, which takes longer than the others.
-	Training   Phase = "training"
-	Evaluating Phase = "measuring"
-)
 
 // Names of checkpoints. Earlier versions kept a single one, without a number.
 const (
@@ -93,8 +85,8 @@ const (
 // before it, so that After misses no step.
 func (l *Loop[M]) Run(ctx context.Context) (err error) {
 	defer try.Handle(&err)
-	l.phase, l.trimmed = "", map[Phase]bool{}
-	l.enter(Compiling)
+	l.phase, l.trimmed = "", map[string]bool{}
+	l.enter(progress.Compiling)
 	final := try.E1(l.begin())
 	t := l.Trainer
 	savedAt, saved := t.Done(), time.Now()
@@ -114,9 +106,9 @@ func (l *Loop[M]) Run(ctx context.Context) (err error) {
 		case err != nil:
 			return err
 		}
-		l.enter(Training)
+		l.enter(progress.Training)
 		evaluated := try.E1(l.evaluate(ctx))
-		l.enter(Training)
+		l.enter(progress.Training)
 		if l.After != nil {
 			try.E(l.After(step, evaluated))
 		}
@@ -134,7 +126,7 @@ func (l *Loop[M]) evaluate(ctx context.Context) (values map[string]float64, err 
 		if evaluator.Every == 0 || done%evaluator.Every != 0 && done != l.Trainer.Steps() {
 			continue
 		}
-		l.enter(Evaluating)
+		l.enter(progress.Measuring)
 		measured, err := evaluator.Evaluate(ctx)
 		if errors.As(err, new(safetensors.NotFinite)) { // The last step has made weights that no loss has seen yet.
 			err = fmt.Errorf("%w: %w", ErrDiverged, err)
@@ -148,12 +140,12 @@ func (l *Loop[M]) evaluate(ctx context.Context) (values map[string]float64, err 
 }
 
 // enter reports a change of phase.
-func (l *Loop[M]) enter(phase Phase) {
+func (l *Loop[M]) enter(phase string) {
 	if phase != l.phase && l.Phase != nil {
 		l.Phase(phase)
 	}
 	// The first step and the first evaluation compile.
-	if phase == Training && phase != l.phase && !l.trimmed[l.phase] {
+	if phase == progress.Training && phase != l.phase && !l.trimmed[l.phase] {
 		backend.Trim()
 		l.trimmed[l.phase] = true
 	}
@@ -218,10 +210,9 @@ func (l *Loop[M]) resume(checkpoints []string) (from string, err error) {
 }
 
 // save writes a checkpoint into the folder.
-func (l *Loop[M]) save(name string) error {
+func (l *Loop[M]) save(name string) (err error) {
 	path, note := filepath.Join(l.Dir, name), []byte{}
 	if l.Note != nil {
-		var err error
 		if note, err = json.Marshal(l.Note); err != nil {
 			return fmt.Errorf("writing %s: %w", path, err)
 		}

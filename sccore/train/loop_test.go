@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/train"
 )
@@ -237,12 +238,12 @@ func TestLoopTellsOfPhases(t *testing.T) {
 	loop, _, _ := loopOf(t.TempDir())
 	started := false
 	loop.Start = func() error { started = true; return nil }
-	var phases []train.Phase
-	loop.Phase = func(phase train.Phase) { phases = append(phases, phase) }
+	var phases []string
+	loop.Phase = func(phase string) { phases = append(phases, phase) }
 	if err := loop.Run(t.Context()); err != nil || !started {
 		t.Fatal(err, started)
 	}
-	if want := []train.Phase{train.Compiling, train.Training, train.Evaluating, train.Training, train.Evaluating, train.Training, train.Evaluating, train.Training}; !slices.Equal(phases, want) {
+	if want := []string{progress.Compiling, progress.Training, progress.Measuring, progress.Training, progress.Measuring, progress.Training, progress.Measuring, progress.Training}; !slices.Equal(phases, want) {
 		t.Errorf("phases %q, want %q", phases, want)
 	}
 }

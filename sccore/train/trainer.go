@@ -117,10 +117,9 @@ func (t *Trainer[M]) report(program int, reports []Report[M], other *Node) (outp
 // Close frees the device's memory and stops making batches.
 func (t *Trainer[M]) Close() {
 	t.Rewind()
-	for _, exec := range []*Program{t.step, t.update} {
-		if exec != nil {
-			exec.Finalize()
-		}
+	t.step.Finalize()
+	if t.update != nil {
+		t.update.Finalize()
 	}
 	t.store.Finalize()
 }
@@ -151,16 +150,12 @@ func (t *Trainer[M]) StateBytes() (bytes int64) {
 // Begin sets the variables to the initial values of a seed, the same on every backend, and the run to step 0. It is an error if they do not fit in memory.
 func (t *Trainer[M]) Begin(seed uint64) error {
 	t.Rewind()
-	limit := int64(0)
+	need, limit, allow := t.StateBytes(), backend.Memory(), ""
 	if t.task.Memory != nil {
-		limit = t.task.Memory()
+		limit = cmp.Or(t.task.Memory(), limit)
+		allow = fmt.Sprintf(" (--set memory_gb=%.0f takes that for granted)", math.Ceil(float64(need)/1e9))
 	}
-	limit = cmp.Or(limit, backend.Memory())
-	if need := t.StateBytes(); limit > 0 && need > limit {
-		allow := ""
-		if t.task.Memory != nil {
-			allow = fmt.Sprintf(" (--set memory_gb=%.0f takes that for granted)", math.Ceil(float64(need)/1e9))
-		}
+	if limit > 0 && need > limit {
 		return fmt.Errorf("memory: weights, gradients and the optimizer's state take %.1f GB, more than the %.1f GB that there are%s", float64(need)/1e9, float64(limit)/1e9, allow)
 	}
 	initialize := t.task.Initialize

@@ -60,9 +60,7 @@ func (e evidence) identify(given encoder.ViT) (_ encoder.ViT, err error) {
 		if len(positions.shape) != 3 {
 			return none, fmt.Errorf("key %s: has shape %v, the transformer wants [1 1+grid² %d]", positions.key(), positions.shape, v.Dim)
 		}
-		if v.GridSize = root(positions.shape[1] - 1); v.Registers > 0 {
-			v.GridSize = root(positions.shape[1])
-		}
+		v.GridSize = root(positions.shape[1] - lo.Ternary(v.Registers > 0, 0, 1))
 	}
 	_, v.LayerScale = e.all["blocks.0.ls1.gamma"]
 	_, v.QKNorm = e.all["blocks.0.attn.q_norm.weight"]

@@ -64,19 +64,18 @@ var templates = sync.OnceValue(func() *template.Template {
 // library is what the templates, card.md and those of libraries.tmpl, say of weights with a card.
 type library struct {
 	Card
-	File                                                                                 string
-	Rotated, Later, Biased, OddMLP                                                       bool
-	Generation, Hidden, ImageSize, UsualImage, FilterBlock, UsualSize, Resized, MLPRatio int
-	Epsilon, TimmRatio, CropPct, RescaleFactor                                           float64
-	Kind, Class, TimmClass, TimmSize, Unfit                                              string
-	Images                                                                               datasets.Preprocessing
+	File                                                                         string
+	Rotated, Later, Biased, OddMLP                                               bool
+	Generation, ImageSize, UsualImage, FilterBlock, UsualSize, Resized, MLPRatio int
+	Epsilon, TimmRatio, CropPct, RescaleFactor                                   float64
+	Kind, Class, TimmClass, TimmSize, Unfit                                      string
 }
 
 func libraryOf(c Card, file string) library {
 	v, p := c.ViT, c.Preprocessing
 	l := library{
-		Card: c, File: file, Images: p, Rotated: v.RoPE.Base > 0, Later: generation(v) > 1, Biased: v.Bias != encoder.NoBias, OddMLP: v.Hidden() != 4*v.Dim,
-		Generation: generation(v), Hidden: v.Hidden(), ImageSize: v.PatchSize * v.GridSize, UsualImage: 14 * v.PatchSize,
+		Card: c, File: file, Rotated: v.RoPE.Base > 0, Later: generation(v) > 1, Biased: v.Bias != encoder.NoBias, OddMLP: v.Hidden() != 4*v.Dim,
+		Generation: generation(v), ImageSize: v.PatchSize * v.GridSize, UsualImage: 14 * v.PatchSize,
 		Resized: cmp.Or(p.Resize, int(float64(c.Size)/p.CropPct)), Epsilon: cmp.Or(v.Epsilon, 1e-6), TimmRatio: timmRatio(v), CropPct: p.CropPct,
 		RescaleFactor: 1. / 255, FilterBlock: v.Depth - v.BlocksAfterFilter, UsualSize: usualSize,
 		Kind: Transformers.code(v), Class: libraries().Models[Transformers.code(v)].Class, TimmClass: Timm.code(v), TimmSize: map[int]string{384: "small", 768: "base", 1024: "large"}[v.Dim],

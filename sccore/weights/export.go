@@ -287,7 +287,8 @@ func (im *Import) Store() (*model.Store, error) {
 
 // Apply sets the transformer's variables in the store, under scope ("/teacher", or "/" for the store's root), and creates them if needed.
 // Weights that the file does not have are left alone. If a variable has another shape, Apply returns an error and changes nothing.
-func (im *Import) Apply(store *model.Store, scope string) error {
+func (im *Import) Apply(store *model.Store, scope string) (err error) {
+	defer try.Handle(&err)
 	at := func(path string) string { return strings.TrimSuffix(scope, "/") + "/" + path }
 	paths := slices.Sorted(maps.Keys(im.values))
 	for _, path := range paths {
@@ -296,10 +297,7 @@ func (im *Import) Apply(store *model.Store, scope string) error {
 		}
 	}
 	for _, path := range paths {
-		value, err := im.values[path].LocalClone()
-		if err != nil {
-			return err
-		}
+		value := try.E1(im.values[path].LocalClone())
 		if v := store.GetVariable(at(path)); v != nil {
 			err = v.SetValue(value)
 		} else {

@@ -305,13 +305,10 @@ type Undecided struct {
 func choosePrefix(prefixes []string, branch string) (string, error) {
 	named := func(names ...string) (whole, word, others []string) {
 		for _, prefix := range prefixes {
-			has := func(parts []string) bool {
-				return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(parts, name) })
-			}
 			switch around := strings.Trim(prefix, "."); {
-			case has(append(strings.Split(around, "."), around)):
+			case lo.Some(names, append(strings.Split(around, "."), around)):
 				whole = append(whole, prefix)
-			case has(strings.FieldsFunc(around, func(r rune) bool { return r == '.' || r == '_' })):
+			case lo.Some(names, strings.FieldsFunc(around, func(r rune) bool { return r == '.' || r == '_' })):
 				word = append(word, prefix)
 			default:
 				others = append(others, prefix)
@@ -319,18 +316,14 @@ func choosePrefix(prefixes []string, branch string) (string, error) {
 		}
 		return whole, word, others
 	}
-	first := func(lists ...[]string) []string {
-		i := max(slices.IndexFunc(lists, func(list []string) bool { return len(list) > 0 }), 0)
-		return lists[i]
-	}
 	branch = strings.Trim(branch, ".")
 	whole, word, _ := named(cmp.Or(branch, "teacher"))
-	found := first(whole, word)
+	found := lo.CoalesceSliceOrEmpty(whole, word)
 	switch {
 	case branch == "" && len(found) == 0:
 		ema, averages, _ := named("ema")
 		_, _, leaders := named("momentum", "target", "k")
-		found = first(ema, averages, leaders, prefixes)
+		found = lo.CoalesceSliceOrEmpty(ema, averages, leaders, prefixes)
 	case branch == "student" && len(found) == 0: // Leopart calls its student "model".
 		if whole, word, others := named("teacher"); len(whole)+len(word) > 0 {
 			found = others

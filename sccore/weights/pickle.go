@@ -10,6 +10,7 @@ import (
 	"regexp"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 )
 
 // maxPickle and maxOpcodes bound the objects of a PyTorch file, which do not contain the weights themselves. The objects of a whole training
@@ -141,11 +142,8 @@ func (u *unpickler) do(op byte) {
 		u.push(try.E1(u.storage(u.pop(1)[0])))
 	case 'b': // The state of an object is not needed. A dictionary's state holds only attributes.
 		u.push(u.pop(2)[0])
-	case 'R', 0x81:
-		made := u.pop(2)
-		u.push(u.result(made[0], made[1]))
-	case 0x92: // NEWOBJ_EX has keywords, too.
-		made := u.pop(3)
+	case 'R', 0x81, 0x92: // The last, NEWOBJ_EX, has keywords, too.
+		made := u.pop(lo.Ternary(op == 0x92, 3, 2))
 		u.push(u.result(made[0], made[1]))
 	default:
 		fail("pickle contains opcode 0x%02x, which a file of weights does not need", op)

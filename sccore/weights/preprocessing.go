@@ -154,10 +154,8 @@ func fromTransformers(content []byte, modelType string) (p datasets.Preprocessin
 	try.E(json.Unmarshal(content, &kind))
 	name := cmp.Or(kind.Type, kind.Old)
 	class := libraries().Models[modelType].Processor
-	if found := className.FindStringSubmatch(name); name != "" {
-		if class = ""; found != nil {
-			class = found[1]
-		}
+	if name != "" {
+		class = lo.NthOrEmpty(className.FindStringSubmatch(name), 1)
 	}
 	c, known := libraries().Processors[class]
 	if !known && name != "" {

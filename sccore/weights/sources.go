@@ -130,7 +130,8 @@ func (s *sources) addFile(path string) (err error) {
 var webPage = regexp.MustCompile(`(?i)^[\s\x{feff}]*<(!doctype|html|head|body|\?xml|!--)`)
 
 // addContent adds the tensors of a file by what it holds, whatever its name. safe says that the name is a safetensors file's.
-func (s *sources) addContent(r io.ReaderAt, size int64, safe bool) error {
+func (s *sources) addContent(r io.ReaderAt, size int64, safe bool) (err error) {
+	defer try.Handle(&err)
 	head := make([]byte, 64)
 	n, err := r.ReadAt(head, 0)
 	if err != nil && err != io.EOF {
@@ -144,9 +145,9 @@ func (s *sources) addContent(r io.ReaderAt, size int64, safe bool) error {
 	case webPage.Match(head):
 		return errors.New("is a web page and not weights: the download failed")
 	case begins("PK\x03\x04"):
-		objects, err = openZip(r, size)
+		objects = try.E1(openZip(r, size))
 	case begins("\x80") && bytes.Contains(head, []byte(legacyMagic)):
-		objects, err = openLegacy(r, size)
+		objects = try.E1(openLegacy(r, size))
 	case safe || n > 8 && head[8] == '{':
 		return s.addSafetensors(r, size)
 	case n < 4:
@@ -155,9 +156,6 @@ func (s *sources) addContent(r io.ReaderAt, size int64, safe bool) error {
 		return errors.New("is a pickle, but not of torch.save")
 	default:
 		return errors.New("neither a PyTorch nor a safetensors file")
-	}
-	if err != nil {
-		return err
 	}
 	if whole, ok := objects.(*object); ok && whole.class != dictName && len(whole.keys) == 0 {
 		return fmt.Errorf("holds one %.80q, and no vision transformer in a dictionary: want the weights alone, torch.save(model.state_dict(), OUT)", whole.class)
@@ -178,24 +176,24 @@ func (s *sources) add(key string, t source) error {
 	return nil
 }
 
-func (s *sources) addSafetensors(r io.ReaderAt, size int64) error {
-	entries, metadata, err := safetensors.Open(r, size)
+func (s *sources) addSafetensors(r io.ReaderAt, size int64) (err error) {
+	defer try.Handle(&err)
+	entries, metadata := try.E2(safetensors.Open(r, size))
 	s.metadata = metadata
 	for name, t := range entries {
-		if err == nil {
-			err = s.add(name, source{shape: t.Shape, floats: func() (_ []float32, err error) {
-				defer try.Handle(&err)
-				dtype, raw := try.E2(t.Bytes())
-				return decodeFloats(dtype, raw, 0, t.Shape, nil)
-			}})
-		}
+		try.E(s.add(name, source{shape: t.Shape, floats: func() (_ []float32, err error) {
+			defer try.Handle(&err)
+			dtype, raw := try.E2(t.Bytes())
+			return decodeFloats(dtype, raw, 0, t.Shape, nil)
+		}}))
 	}
-	return err
+	return nil
 }
 
 // flatten adds the tensors of nested dictionaries. It bounds their number and passes over what is deeper than weights are, because dictionaries may
 // contain each other or share their content.
-func (s *sources) flatten(prefix string, content any, depth int, seen *int) error {
+func (s *sources) flatten(prefix string, content any, depth int, seen *int) (err error) {
+	defer try.Handle(&err)
 	d, ok := content.(*object)
 	if !ok || depth > 8 {
 		return nil
@@ -208,17 +206,12 @@ func (s *sources) flatten(prefix string, content any, depth int, seen *int) erro
 		if !ok {
 			continue // An optimizer's state has numbers for keys.
 		}
-		var err error
 		switch value := d.values[i].(type) {
 		case source:
-			err = s.add(prefix+name, value)
+			try.E(s.add(prefix+name, value))
 		case *object:
-			if err = checkKey(prefix + name); err == nil {
-				err = s.flatten(prefix+name+".", value, depth+1, seen)
-			}
-		}
-		if err != nil {
-			return err
+			try.E(checkKey(prefix + name))
+			try.E(s.flatten(prefix+name+".", value, depth+1, seen))
 		}
 	}
 	return nil
@@ -235,17 +228,12 @@ func checkKey(name string) error {
 // leaveOut removes the keys that match a pattern, with * for any text, and returns them.
 func (s *sources) leaveOut(patterns []string) (keys []string, err error) {
 	for _, pattern := range patterns {
-		found := len(keys)
 		expression := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$")
-		for key := range s.tensors {
-			if expression.MatchString(key) {
-				keys = append(keys, key)
-				delete(s.tensors, key)
-			}
-		}
-		if len(keys) == found {
+		found := lo.FilterKeys(s.tensors, func(key string, _ source) bool { return expression.MatchString(key) })
+		if len(found) == 0 {
 			return nil, fmt.Errorf("the pattern %.80q matches no key", pattern)
 		}
+		s.tensors, keys = lo.OmitByKeys(s.tensors, found), append(keys, found...)
 	}
 	slices.Sort(keys)
 	return keys, nil

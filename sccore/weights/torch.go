@@ -182,16 +182,11 @@ func openZip(r io.ReaderAt, size int64) (_ any, err error) {
 		return nil, errors.New("is TorchScript, a compiled program: want the weights alone, torch.save(torch.jit.load(FILE).state_dict(), OUT)")
 	}
 	entries := try.E1(stored(archive, size))
-	folder := ""
-	for name := range entries {
-		if path.Base(name) != "data.pkl" {
-			continue
-		}
-		if folder != "" {
-			return nil, errors.New("a zip archive, but not of PyTorch: it contains more than one data.pkl")
-		}
-		folder = strings.TrimSuffix(name, "data.pkl")
+	pickles := lo.FilterKeys(entries, func(name string, _ *zip.File) bool { return path.Base(name) == "data.pkl" })
+	if len(pickles) > 1 {
+		return nil, errors.New("a zip archive, but not of PyTorch: it contains more than one data.pkl")
 	}
+	folder := strings.TrimSuffix(lo.FirstOrEmpty(pickles), "data.pkl")
 	if order := entries[folder+"byteorder"]; order != nil {
 		if text, err := content(order); err != nil || string(text) != "little" {
 			return nil, errors.New("the archive is not little-endian")
@@ -270,8 +265,7 @@ func openLegacy(r io.ReaderAt, size int64) (_ any, err error) {
 	if !ok || names.class != listName {
 		return nil, errors.New("pickle is damaged: it has no list of arrays")
 	}
-	at := try.E1(section.Seek(0, io.SeekCurrent))
-	at -= int64(stream.Buffered())
+	at := try.E1(section.Seek(0, io.SeekCurrent)) - int64(stream.Buffered())
 	for _, name := range names.values {
 		key, _ := name.(string)
 		a := all[key]
@@ -293,10 +287,8 @@ func openLegacy(r io.ReaderAt, size int64) (_ any, err error) {
 		}
 		at = begin + a.size()
 	}
-	for key, a := range all {
-		if a.read == nil {
-			return nil, fmt.Errorf("array %.80q is not in the file", key)
-		}
+	if key, missing := lo.FindKeyBy(all, func(_ string, a *array) bool { return a.read == nil }); missing {
+		return nil, fmt.Errorf("array %.80q is not in the file", key)
 	}
 	return objects[3], nil
 }

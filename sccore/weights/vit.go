@@ -85,30 +85,25 @@ func ReadViT(path string, want encoder.ViT, branch string, ignore ...string) (im
 
 // Identify returns the transformer that [ReadViT] would identify, without reading its weights.
 func Identify(path string, ignore ...string) (v encoder.ViT, err error) {
-	err = open(path, func(file *sources, facts modelFacts) error {
-		found, err := examine(file, facts, "", ignore)
-		if err == nil {
-			v, err = found.identify(encoder.ViT{})
-		}
+	err = open(path, func(file *sources, facts modelFacts) (err error) {
+		defer try.Handle(&err)
+		v, err = try.E1(examine(file, facts, "", ignore)).identify(encoder.ViT{})
 		return err
 	})
 	return v, err
 }
 
 // open opens a file of weights and what is beside it. Errors name the file.
-func open(path string, use func(file *sources, facts modelFacts) error) error {
-	file, err := openSources(path)
-	if err == nil {
-		defer file.close()
-		var facts modelFacts
-		if facts, err = readFacts(path); err == nil {
-			err = use(file, facts)
+func open(path string, use func(file *sources, facts modelFacts) error) (err error) {
+	defer try.HandleF(&err, func() {
+		if !strings.Contains(err.Error(), path) {
+			err = fmt.Errorf("%s: %w", path, brief(err))
 		}
-	}
-	if err != nil && !strings.Contains(err.Error(), path) {
-		err = fmt.Errorf("%s: %w", path, brief(err))
-	}
-	return err
+	})
+	file := try.E1(openSources(path))
+	defer file.close()
+	try.E(use(file, try.E1(readFacts(path))))
+	return nil
 }
 
 // maxLine bounds an error in bytes. What a file claims can be as long as the file.
@@ -166,11 +161,9 @@ func importViT(file *sources, facts modelFacts, want encoder.ViT, branch string,
 		case strings.Contains(name, ".filter.") && want.Prototypes == 0: // Asked for without it.
 			im.Unused = append(im.Unused, source.keys...)
 		case name == periodsName:
-			values, err := readPeriods(source, want.Dim/want.NumHeads)
-			if err == nil && (want.RoPE.Base == 0 || !fits(values, want.RoPE)) {
-				err = fmt.Errorf("key %s: has other periods than the RoPE of %s", source.key(), want.Name)
+			if values := try.E1(readPeriods(source, want.Dim/want.NumHeads)); want.RoPE.Base == 0 || !fits(values, want.RoPE) {
+				return nil, fmt.Errorf("key %s: has other periods than the RoPE of %s", source.key(), want.Name)
 			}
-			try.E(err)
 			im.Matched = append(im.Matched, source.keys...)
 		default:
 			return nil, fmt.Errorf("key %s: %s has no such weight", source.key(), cmp.Or(want.Name, "the transformer"))

@@ -36,18 +36,11 @@ const maxBytes = 2 << 30
 // Dir returns the folder of compiled programs: $SEMCON_XLA_CACHE or a folder in the user's cache. It is empty if the cache is off, or if the user has no
 // folder for caches.
 func Dir() string {
-	switch dir := os.Getenv(EnvVar); dir {
-	case "":
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			return ""
-		}
+	dir := os.Getenv(EnvVar)
+	if cache, err := os.UserCacheDir(); dir == "" && err == nil {
 		return filepath.Join(cache, "semcon", "xla")
-	case "off":
-		return ""
-	default:
-		return dir
 	}
+	return lo.Ternary(dir == "off", "", dir)
 }
 
 // Trusted returns an error unless a file or folder is the user's alone: programs run with the user's rights.

@@ -58,8 +58,6 @@ var digestText = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 // weightFiles are the files that a repository or folder may hold weights in, the first of them that is there counts.
 var weightFiles = []string{weights.ModelFile, weights.ModelFile + ".index.json", "pytorch_model.bin"}
 
-// besides are the files beside weights that say how to read them and how images are prepared.
-var besides = []string{"config.json", "preprocessor_config.json"}
 
 // Locate returns the path of the weights that name means: a file as it is, the file of weights in a folder or in a repository OWNER/NAME or OWNER/NAME@REVISION
 // of the Hugging Face Hub, or the file hf://OWNER/NAME@REVISION/PATH there. A file of the Hub is downloaded unless the cache has it. A file that exists goes
@@ -110,11 +108,8 @@ func home() string { return cmp.Or(os.Getenv("HF_HOME"), filepath.Dir(hub.Defaul
 
 // token returns the token of the user's account, from HF_TOKEN or from the file that "huggingface-cli login" writes.
 func token() string {
-	if token := os.Getenv("HF_TOKEN"); token != "" {
-		return token
-	}
 	content, _ := os.ReadFile(cmp.Or(os.Getenv("HF_TOKEN_PATH"), filepath.Join(home(), "token")))
-	return strings.TrimSpace(string(content))
+	return cmp.Or(os.Getenv("HF_TOKEN"), strings.TrimSpace(string(content)))
 }
 
 // endpoint is the address of the Hub, or of a mirror.
@@ -191,7 +186,7 @@ func fromHub(ctx context.Context, id, revision, file string, watch Watch) (_ str
 		came = came || downloaded
 		return located, err
 	}
-	for _, name := range besides {
+	for _, name := range []string{"config.json", "preprocessor_config.json"} { // They say how to read the weights and how images are prepared.
 		if name = path.Join(path.Dir(file), name); files[name] != nil {
 			try.E1(get(name))
 		}

@@ -300,11 +300,9 @@ type featureBatch struct {
 }
 
 // ReadAt reads from the batch's file, which is open only meanwhile: there may be more batches than a process can have files open.
-func (b featureBatch) ReadAt(p []byte, offset int64) (int, error) {
-	file, err := os.Open(b.file)
-	if err != nil {
-		return 0, err
-	}
+func (b featureBatch) ReadAt(p []byte, offset int64) (n int, err error) {
+	defer try.Handle(&err)
+	file := try.E1(os.Open(b.file))
 	defer file.Close()
 	return file.ReadAt(p, offset)
 }

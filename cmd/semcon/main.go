@@ -126,10 +126,7 @@ func main() {
 	signal.Stop(signals) // A second signal kills at once.
 	cancel()
 	c, _, _ := newRoot().Find(os.Args[1:]) // It exists, or the command would have ended.
-	patience := grace
-	if c.Name() == "lab" || c.Name() == "notebooks" {
-		patience += childGrace
-	}
+	patience := grace + lo.Ternary(c.Name() == "lab" || c.Name() == "notebooks", childGrace, 0)
 	select {
 	case status := <-exited:
 		os.Exit(status)

@@ -157,15 +157,12 @@ func cellError(message, stderr string) string {
 
 // cleanNotebook returns an executed notebook to commit. It removes what would differ on another machine or in the next run: execution times, versions, and the
 // path of the checkout.
-func cleanNotebook(content []byte, root string) ([]byte, error) {
+func cleanNotebook(content []byte, root string) (_ []byte, err error) {
+	defer try.Handle(&err)
 	var notebook map[string]any
-	if err := decodeNumbers(content, &notebook); err != nil {
-		return nil, err
-	}
+	try.E(decodeNumbers(content, &notebook))
 	cells, ok := notebook["cells"].([]any)
-	if !ok {
-		return nil, fmt.Errorf("it has no list of cells")
-	}
+	fail(!ok, "it has no list of cells")
 	for _, cell := range cells {
 		cell, _ := cell.(map[string]any)
 		metadata, _ := cell["metadata"].(map[string]any)
@@ -183,7 +180,7 @@ func cleanNotebook(content []byte, root string) ([]byte, error) {
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", " ") // Like Jupyter, with sorted keys.
-	err := encoder.Encode(notebook)
+	err = encoder.Encode(notebook)
 	return out.Bytes(), err
 }
 

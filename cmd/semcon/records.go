@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"al.essio.dev/pkg/shellescape"
@@ -184,11 +183,7 @@ type reportTarget struct{ Format, To, browser string }
 // check completes the target. It ends the verb with an error if the report cannot be written there.
 func (t *reportTarget) check(out string) {
 	if t.Format == "pdf" {
-		for _, name := range slices.Backward(browsers) {
-			if path, err := exec.LookPath(name); err == nil {
-				t.browser = path
-			}
-		}
+		t.browser, _ = lo.Find(browsers, func(name string) bool { _, err := exec.LookPath(name); return err == nil })
 		fail(t.browser == "", "--format pdf: a PDF needs a browser that prints, and none is installed: looked for %s; open the HTML page in yours and print it", strings.Join(browsers, ", "))
 	}
 	t.To = cmp.Or(t.To, filepath.Join(out, "report."+t.Format))

@@ -67,10 +67,8 @@ func whatDiffers(all []settings.Setting) (kept []settings.Setting) {
 				continue
 			}
 			if group = s.Key[:at]; !slices.Contains(groups, group) {
-				for _, other := range groups { // The latest counts.
-					if structs[group] != "" && structs[other] == structs[group] {
-						repeats[group] = other
-					}
+				if structs[group] != "" {
+					repeats[group], _, _ = lo.FindLastIndexOf(groups, func(other string) bool { return structs[other] == structs[group] })
 				}
 				if groups = append(groups, group); repeats[group] != "" {
 					kept = append(kept, settings.Setting{Key: group + ".*", Value: repeats[group] + ".*"})

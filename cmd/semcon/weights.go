@@ -78,12 +78,10 @@ func (c *weightChoice) open(path string) (f vitFile) {
 }
 
 // readImage reads an image as the makers of the weights preprocess it.
-func (f vitFile) readImage(path string) (evaluation.Image, error) {
-	pixels, size, err := f.preprocessing.ReadFile(path, f.size, f.ViT.PatchSize)
-	if err != nil {
-		return evaluation.Image{}, err
-	}
-	image := evaluation.NewImage(pixels, size, f.preprocessing)
+func (f vitFile) readImage(path string) (image evaluation.Image, err error) {
+	defer try.Handle(&err)
+	pixels, size := try.E2(f.preprocessing.ReadFile(path, f.size, f.ViT.PatchSize))
+	image = evaluation.NewImage(pixels, size, f.preprocessing)
 	image.Name = path
 	return image, nil
 }

@@ -97,12 +97,10 @@ func Config() string {
 		return cmp.Or(config, Go)
 	}
 	_, name, options := split(config)
-	for _, plugin := range Plugins() {
-		if config == "" || strings.HasPrefix(filepath.Base(plugin), "xla_"+name+"_") {
-			return strings.TrimSuffix("xla:"+plugin+","+options, ",")
-		}
-	}
-	return cmp.Or(config, Go)
+	plugin, found := lo.Find(Plugins(), func(plugin string) bool {
+		return config == "" || strings.HasPrefix(filepath.Base(plugin), "xla_"+name+"_")
+	})
+	return lo.Ternary(found, strings.TrimSuffix("xla:"+plugin+","+options, ","), cmp.Or(config, Go))
 }
 
 // TF32 reports whether [Open] lets GPUs round the factors of float32 products to TF32.
@@ -228,9 +226,8 @@ func OpenDevices(n int) (compute.Backend, error) {
 	return openDevices(Config(), n)
 }
 
-func openDevices(config string, n int) (_ compute.Backend, err error) {
+func openDevices(config string, n int) (b compute.Backend, err error) {
 	defer try.Handle(&err)
-	var b compute.Backend
 	name, plugin, _ := split(config)
 	switch {
 	case n < 1:
@@ -238,11 +235,10 @@ func openDevices(config string, n int) (_ compute.Backend, err error) {
 	case name == Go:
 		return nil, fmt.Errorf("devices %d: the pure-Go engine has 1", n)
 	case strings.Contains(filepath.Base(plugin), "cpu"):
-		b, err = openAs(config, func() (compute.Backend, error) { return openCPUs(config, n) })
+		b = try.E1(openAs(config, func() (compute.Backend, error) { return openCPUs(config, n) }))
 	default:
-		b, err = OpenConfig(config)
+		b = try.E1(OpenConfig(config))
 	}
-	try.E(err)
 	if has := b.NumDevices(); has < n {
 		b.Finalize()
 		return nil, fmt.Errorf("devices %d: backend %q has %d", n, config, has)

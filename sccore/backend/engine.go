@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -26,11 +27,8 @@ func engineOf(config string, fromEnv bool, installs []install) string {
 	if engine == Go {
 		said, options = "pure Go", ""
 	}
-	for _, in := range installs {
-		if strings.HasPrefix(plugin, in.folder+string(filepath.Separator)) {
-			said = strings.ToUpper(engine) + ", " + filepath.Base(plugin) + " in " + in.owner
-			break
-		}
+	if in, found := lo.Find(installs, func(in install) bool { return strings.HasPrefix(plugin, in.folder+string(filepath.Separator)) }); found {
+		said = strings.ToUpper(engine) + ", " + filepath.Base(plugin) + " in " + in.owner
 	}
 	if options != "" {
 		said += " with " + options
@@ -138,12 +136,8 @@ var Versions = sync.OnceValue(func() map[string]string {
 			found[name] = module.Version
 		}
 	}
-	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
-			found["semcon"] = setting.Value
-		}
-	}
-	if commit := checkedOut(CheckoutRoot()); found["semcon"] == "" && commit != "" {
+	revision, _ := lo.Find(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "vcs.revision" })
+	if commit := cmp.Or(revision.Value, checkedOut(CheckoutRoot())); commit != "" {
 		found["semcon"] = commit
 	}
 	return found

@@ -50,16 +50,8 @@ type series struct {
 // series lists the numbers of the run in the order of metrics.csv. k-NN accuracy needs class folders.
 func (r *run) series() (all []series) {
 	c := r.config
-	add := func(column, tag string, plot int, title string, measured func(Point) bool, of func(Point) float64) {
-		all = append(all, series{column, tag, plot, title, func(p Point) float64 {
-			if !measured(p) {
-				return math.NaN()
-			}
-			return of(p)
-		}})
-	}
 	step := func(column, tag string, plot int, title string, of func(Point) float64) {
-		add(column, tag, plot, title, func(p Point) bool { return p.Step > 0 }, of)
+		all = append(all, series{column, tag, plot, title, func(p Point) float64 { return lo.Ternary(p.Step > 0, of(p), math.NaN()) }})
 	}
 	step("learning_rate", "step/learning_rate", notPlotted, "", func(p Point) float64 { return p.LearningRate })
 	step("gradient_norm", "step/gradient_norm", notPlotted, "", func(p Point) float64 { return p.GradientNorm })
@@ -78,7 +70,12 @@ func (r *run) series() (all []series) {
 		step("patch_entropy_bound", "entropy/patch_bound", plotEntropies, "at most, ln K", func(Point) float64 { return r.entropyBound() })
 	}
 	gauge := func(column string, plot int, title string, of func(*Diagnostics) float64) {
-		add(column, "gauge/"+column, plot, title, func(p Point) bool { return p.Diagnostics != nil }, func(p Point) float64 { return of(p.Diagnostics) })
+		all = append(all, series{column, "gauge/" + column, plot, title, func(p Point) float64 {
+			if p.Diagnostics == nil {
+				return math.NaN()
+			}
+			return of(p.Diagnostics)
+		}})
 	}
 	gauge("effective_rank", plotRank, "patch features", func(d *Diagnostics) float64 { return d.Rank })
 	gauge("feature_std", notPlotted, "", func(d *Diagnostics) float64 { return d.Std })

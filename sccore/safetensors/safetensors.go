@@ -180,16 +180,13 @@ func inspect(path string, each func(name string, t Tensor) error) (_ map[string]
 }
 
 // OpenFile opens a regular file and returns its size. It does not open anything else, because opening a pipe would block forever.
-func OpenFile(name string) (*os.File, int64, error) {
-	info, err := os.Stat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: is not a regular file", name)
+func OpenFile(name string) (_ *os.File, size int64, err error) {
+	defer try.Handle(&err)
+	info := try.E1(os.Stat(name))
+	if !info.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("%s: is not a regular file", name)
 	}
-	if err != nil {
-		return nil, 0, err
-	}
-	f, err := os.Open(name)
-	return f, info.Size(), err
+	return try.E1(os.Open(name)), info.Size(), nil
 }
 
 // Tensor is a tensor in a file, read on demand.

@@ -173,10 +173,8 @@ func productOf(node *Node) float64 {
 		channels, _ := strconv.Atoi(found[1])
 		return 2 * float64(node.Shape().Size()) * float64(node.Inputs()[1].Shape().Size()) / float64(node.Shape().Dim(channels))
 	case NodeTypeFusedScaledDotProductAttention, NodeTypeFusedScaledDotProductAttentionVJP: // Of queries [n, tokens, heads, size] with as many keys.
-		products := 2.0
-		if node.Type() == NodeTypeFusedScaledDotProductAttentionVJP { // The scores again, and the gradients of both products' factors.
-			products = 5
-		}
+		// Backward these are the scores again, and the gradients of both products' factors.
+		products := lo.Ternary(node.Type() == NodeTypeFusedScaledDotProductAttentionVJP, 5., 2)
 		queries := node.Inputs()[0].Shape()
 		return products * 2 * float64(queries.Size()) * float64(queries.Dim(1))
 	}
@@ -286,15 +284,12 @@ func (t *Trainer[M]) Rewind() {
 }
 
 // upload moves the tensors among the inputs of a part to the devices, so that the step need not.
-func (t *Trainer[M]) upload(inputs []any) error {
+func (t *Trainer[M]) upload(inputs []any) (err error) {
+	defer try.Handle(&err)
 	for i, input := range inputs {
 		switch input.(type) {
 		case *tensors.Tensor, Bytes:
-			placed, err := place(t.backend, input, t.task.Inputs[i].Divided)
-			if err != nil {
-				return err
-			}
-			inputs[i] = placed
+			inputs[i] = try.E1(place(t.backend, input, t.task.Inputs[i].Divided))
 		}
 	}
 	return nil

@@ -54,13 +54,11 @@ func readNames() (codes map[Naming]map[string]map[string]string, places map[Nami
 	if err != nil {
 		panic(err) // The file is part of the program.
 	}
-	codes, places = map[Naming]map[string]map[string]string{}, map[Naming]map[string]place{Timm: {}, Official: {}, Transformers: {}}
+	codes = map[Naming]map[string]map[string]string{Timm: {}, Official: {}, Transformers: {}}
+	places = map[Naming]map[string]place{Timm: {}, Official: {}, Transformers: {}}
 	for column, head := range rows[0][1:] {
 		classes, names := strings.Fields(head), map[string]string{}
 		naming := Naming(classes[0])
-		if codes[naming] == nil {
-			codes[naming] = map[string]map[string]string{}
-		}
 		for _, class := range classes[1:] {
 			codes[naming][class] = names
 		}
@@ -77,6 +75,7 @@ func readNames() (codes map[Naming]map[string]map[string]string, places map[Nami
 			}
 		}
 	}
+	places[Official] = lo.Assign(places[Timm], places[Official])
 	return codes, places
 }
 
@@ -109,9 +108,6 @@ func (n Naming) translate(name string) (ours string, piece int, known bool) {
 	for _, kind := range []string{"", "weight", "bias"} {
 		stem := strings.TrimSuffix(name, kind)
 		p, known := places[n][stem]
-		if !known && n == Official {
-			p, known = places[Timm][stem]
-		}
 		switch {
 		case !known || stem+kind != name || strings.HasSuffix(stem, ".") != (kind != ""):
 		case p.ours == maskToken || p.ours == maskedEmbed:

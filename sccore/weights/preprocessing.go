@@ -81,6 +81,7 @@ type pretrained struct {
 
 // fromTimm reads the data configuration of a timm model, under pretrained_cfg or, of old, beside the architecture. The size is 0 if the file is not timm's.
 func fromTimm(content []byte) (p datasets.Preprocessing, size int, err error) {
+	defer try.Handle(&err)
 	p = datasets.DefaultPreprocessing() // Which is timm's.
 	c := pretrained{Mean: p.Mean, Std: p.Std}
 	var config struct {
@@ -88,18 +89,14 @@ func fromTimm(content []byte) (p datasets.Preprocessing, size int, err error) {
 		Pretrained   json.RawMessage `json:"pretrained_cfg"`
 		CropFloor    bool            `json:"crop_floor"` // Ours. It is not in pretrained_cfg, where timm refuses what it does not know.
 	}
-	err = json.Unmarshal(content, &config)
+	try.E(json.Unmarshal(content, &config))
 	switch {
-	case err != nil:
 	case len(config.Pretrained) > 0 && config.Pretrained[0] == '{':
-		err = json.Unmarshal(config.Pretrained, &c)
+		try.E(json.Unmarshal(config.Pretrained, &c))
 	case config.Architecture != "":
-		err = json.Unmarshal(content, &c)
+		try.E(json.Unmarshal(content, &c))
 	default:
 		return p, 0, nil
-	}
-	if err != nil {
-		return p, 0, err
 	}
 	if c.InputSize == nil {
 		c.InputSize = []int{3, 224, 224}
@@ -176,10 +173,8 @@ func fromTransformers(content []byte, modelType string) (p datasets.Preprocessin
 
 // preprocessingOf is what a processor does. shorter says that a size of one number is the length of the shorter side.
 func preprocessingOf(c processor, shorter bool) (p datasets.Preprocessing, size int, err error) {
-	p = datasets.Preprocessing{CropPct: 1, CropMode: datasets.CentreCrop, CropFloor: c.CropFloor, Interpolation: datasets.Bicubic}
-	if c.Resample == bilinear {
-		p.Interpolation = datasets.Bilinear
-	}
+	p = datasets.Preprocessing{CropPct: 1, CropMode: datasets.CentreCrop, CropFloor: c.CropFloor}
+	p.Interpolation = lo.Ternary(c.Resample == bilinear, datasets.Bilinear, datasets.Bicubic)
 	if c.Size.number > 0 && shorter {
 		c.Size = sides{shortest: c.Size.number}
 	} else if c.Size.number > 0 {

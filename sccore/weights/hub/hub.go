@@ -58,7 +58,6 @@ var digestText = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 // weightFiles are the files that a repository or folder may hold weights in, the first of them that is there counts.
 var weightFiles = []string{weights.ModelFile, weights.ModelFile + ".index.json", "pytorch_model.bin"}
 
-
 // Locate returns the path of the weights that name means: a file as it is, the file of weights in a folder or in a repository OWNER/NAME or OWNER/NAME@REVISION
 // of the Hugging Face Hub, or the file hf://OWNER/NAME@REVISION/PATH there. A file of the Hub is downloaded unless the cache has it. A file that exists goes
 // before a repository of its name. The content of each downloaded file is compared with the digest that the Hub states. The error is one line that names what
@@ -199,11 +198,7 @@ func fromHub(ctx context.Context, id, revision, file string, watch Watch) (_ str
 		try.E(atomicfile.WriteBytes(filepath.Join(folder, "refs", filepath.FromSlash(revision)), []byte(info.CommitHash)))
 	}
 	if came && watch.Say != nil {
-		licence := "not stated"
-		if info.CardData != nil && info.CardData.License != "" {
-			licence = info.CardData.License
-		}
-		watch.Say(fmt.Sprintf("%s: the licence is %s", id, licence))
+		watch.Say(fmt.Sprintf("%s: the licence is %s", id, cmp.Or(lo.FromPtr(info.CardData).License, "not stated")))
 	}
 	return located, nil
 }

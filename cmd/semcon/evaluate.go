@@ -97,7 +97,7 @@ func evaluationVerb(named evaluation.Named, texts flagTexts) *cobra.Command {
 	}
 	cmd.Run = func(cmd *cobra.Command, folders []string) {
 		c.source = evaluation.Source{Dir: c.Data, Dataset: c.Dataset, Folders: folders, Classes: c.Classes, Images: c.Images}
-		if _, err := os.Stat(filepath.Join(c.source.Dir, evaluation.ImageNet)); labelled && len(folders) == 0 && err != nil && c.source.Dir != "" {
+		if labelled && len(folders) == 0 && c.source.Dir != "" && !exists(filepath.Join(c.source.Dir, evaluation.ImageNet)) {
 			if _, _, ok := evaluation.SplitFolders(c.source.Dir); ok { // As experiments take them.
 				c.source.Folders = []string{c.source.Dir}
 			}

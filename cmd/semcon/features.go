@@ -99,8 +99,8 @@ func (c featureCall) run(ctx context.Context, inputs []string, file string) {
 	refuse(whole && c.outputs.Patches && maps > 1<<15, "--patches: %d maps of whole images, and a file holds at most %d: give fewer images", maps, 1<<15)
 	engine := openEngine()
 	store := openFeatureStore(c.Out+".partial", map[string]any{
-		"weights": "sha256 " + try.E1(weights.SHA256(file)), "transformer": fmt.Sprintf("%+v", c.vit.ViT), "prefix": c.vit.Prefix, "ignore": c.vit.Ignore, "images": images.identity,
-		"preprocessing": described, "outputs": c.outputs, "tensors": c.names(), "batch": c.Batch, "engine": backend.Name(),
+		"weights": "sha256 " + try.E1(weights.SHA256(file)), "transformer": fmt.Sprintf("%+v", c.vit.ViT), "prefix": c.vit.Prefix, "ignore": c.vit.Ignore,
+		"images": images.identity, "preprocessing": described, "outputs": c.outputs, "tensors": c.names(), "batch": c.Batch, "engine": backend.Name(),
 	})
 	defer store.close()
 	if store.renewed {
@@ -242,7 +242,7 @@ func openImages(inputs []string, v vitFile) (list imageList) {
 	}
 	paths := findImages(inputs)
 	list.names = slices.Clone(paths)
-	if info, err := os.Stat(inputs[0]); len(inputs) == 1 && err == nil && info.IsDir() {
+	if len(inputs) == 1 && datasets.IsFolder(inputs[0]) {
 		folder := filepath.Clean(inputs[0]) + string(filepath.Separator)
 		list.names = lo.Map(paths, func(path string, _ int) string { return strings.TrimPrefix(path, folder) })
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/spelling"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
@@ -226,9 +227,8 @@ func studyFlags(c *cobra.Command, flags flagTexts, others ...any) *study.Options
 
 // completeStudy completes the options of an experiment and finds the experiment that names has. table is the table by whose name it is given, if it is.
 func completeStudy(c *cobra.Command, o *study.Options, names []string) (e study.Experiment, table string) {
-	if i := slices.IndexFunc(names, func(name string) bool { return strings.Contains(name, "=") }); i >= 0 {
-		try.E(usagef("%s is not the name of an experiment; a setting is --set %[1]s, each with its own --set", names[i]))
-	}
+	setting, given := lo.Find(names, func(name string) bool { return strings.Contains(name, "=") })
+	refuse(given, "%s is not the name of an experiment; a setting is --set %[1]s, each with its own --set", setting)
 	e, table = oneExperiment(names)
 	if !c.Flags().Changed("data") && (e.GeneratesData || e.DataBySet && e.DataFor(*o) == "") {
 		o.Data = "" // $SEMCON_DATA is for others.
@@ -298,8 +298,7 @@ func printLines(text string) {
 
 // requireFolder ends the verb with an error if the folder that a flag names does not exist. An empty flag names none.
 func requireFolder(flag, folder string) {
-	info, err := os.Stat(folder)
-	fail(folder != "" && (err != nil || !info.IsDir()), "--%s %s: the folder does not exist", flag, folder)
+	fail(folder != "" && !datasets.IsFolder(folder), "--%s %s: the folder does not exist", flag, folder)
 }
 
 // requireWritable ends the verb with an error if files cannot be written in the folder that a flag names. Verbs call it before they do any work.
@@ -311,8 +310,7 @@ func requireWritable(flag, folder string) {
 
 // requireWritableFile is [requireWritable] for a file.
 func requireWritableFile(flag, file string) {
-	info, err := os.Stat(file)
-	fail(err == nil && info.IsDir(), "--%s %s: is a folder, want a file", flag, file)
+	fail(datasets.IsFolder(file), "--%s %s: is a folder, want a file", flag, file)
 	requireWritable(flag, filepath.Dir(file))
 }
 

@@ -168,11 +168,8 @@ func command(ctx context.Context, args []string, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return 0
-	case ctx.Err() != nil:
-		// Errors that come from the interrupt are not printed. An error that kept work from being saved is.
-		if errors.Is(err, context.Canceled) || errors.As(err, new(*exec.ExitError)) {
-			return stopped(c, stderr)
-		}
+	case ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.As(err, new(*exec.ExitError))): // An error that kept work from being saved is printed.
+		return stopped(c, stderr)
 	}
 	fmt.Fprintf(stderr, "%s: %s%s\n", c.CommandPath(), oneLine(err), elsewhere(c, oneLine(err)))
 	if ctx.Err() == nil && errors.As(err, new(usageError)) {

@@ -238,12 +238,11 @@ func recordsVerb(c *cobra.Command, flags flagTexts) {
 		switch f.Format {
 		case "json":
 			printAs("json", "", all)
-			return
 		case "parquet":
 			try.E(parquet.Write(os.Stdout, all))
-			return
+		default:
+			lines := lo.Map(all, func(q study.Quantity, _ int) []string { return q.Texts() })
+			try.E(csv.NewWriter(os.Stdout).WriteAll(append([][]string{study.QuantityNames()}, lines...)))
 		}
-		lines := lo.Map(all, func(q study.Quantity, _ int) []string { return q.Texts() })
-		try.E(csv.NewWriter(os.Stdout).WriteAll(append([][]string{study.QuantityNames()}, lines...)))
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/ownimages"
 	"github.com/semcon/semcon/sccore/progress"
@@ -51,7 +52,7 @@ func trainVerb(c *cobra.Command, flags flagTexts) {
 		configured(c, &o.Start.Set)
 		if o.Out == "" {
 			folder := try.E1(filepath.Abs(names[0]))
-			if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+			if !datasets.IsFolder(folder) {
 				folder = filepath.Dir(folder)
 			}
 			o.Out = filepath.Join("out", "train", filepath.Base(folder))

@@ -23,6 +23,7 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/page"
 	"github.com/semcon/semcon/internal/plural"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/report"
@@ -127,7 +128,7 @@ func watchVerb(c *cobra.Command, flags flagTexts) {
 	flags.bind(c, &f)
 	c.Run = func(c *cobra.Command, names []string) {
 		folder := f.Out
-		if info, err := os.Stat(strings.Join(names, "")); len(names) == 1 && err == nil && info.IsDir() {
+		if len(names) == 1 && datasets.IsFolder(names[0]) {
 			folder = names[0]
 		} else {
 			if len(names) > 0 {

@@ -43,8 +43,7 @@ func engineOf(config string, fromEnv bool, installs []install) string {
 func HasGPU() bool { return gpuBelow("/") }
 
 func gpuBelow(root string) bool {
-	_, err := os.Stat(filepath.Join(root, "proc", "driver", "nvidia", "version"))
-	return err == nil || len(glob(root, "dev", "nvidia[0-9]*")) > 0
+	return isFile(filepath.Join(root, "proc", "driver", "nvidia", "version")) || len(glob(root, "dev", "nvidia[0-9]*")) > 0
 }
 
 // UnusedGPU says, in one line, that this machine has an NVIDIA GPU which [Open] leaves alone though nobody asked for that; it is empty otherwise.

@@ -158,12 +158,11 @@ func (r *run) open(ctx context.Context) (err error) {
 		return fmt.Errorf("prototypes %d: %w", r.config.Prototypes, r.naming.Fits(v))
 	}
 	every := min(max(r.config.Steps/20, 1), 500) // Twenty times in a run, and more often in a long one.
-	encoded, err := json.Marshal(r.config)
 	r.about = description{
 		Command: r.Command, Images: r.images.Identity, Init: r.about.Init, Ignore: r.Start.Ignore, Naming: r.naming, Size: size,
-		Every: lo.Ternary(len(r.Start.given("gauge_every")) > 0, r.config.MetricsEvery, every), Seed: r.Seed, Config: encoded,
+		Every: lo.Ternary(len(r.Start.given("gauge_every")) > 0, r.config.MetricsEvery, every), Seed: r.Seed, Config: try.E1(json.Marshal(r.config)),
 	}
-	return err
+	return nil
 }
 
 // openInit checks the file of weights that the training starts from.
@@ -177,22 +176,19 @@ func (r *run) openInit(v encoder.ViT) (err error) {
 	if naming, err := weights.NamingOf(path, r.Start.Ignore...); err == nil { // A checkpoint of a run has none.
 		r.naming = naming
 	}
-	digest, err := weights.Digest(path)
-	r.about.Init = fmt.Sprintf("%s, sha256 %s", filepath.Base(path), digest)
-	return err
+	r.about.Init = fmt.Sprintf("%s, sha256 %s", filepath.Base(path), try.E1(weights.Digest(path)))
+	return nil
 }
 
 // train trains to the end and writes the results.
 func (r *run) train(ctx context.Context) (err error) {
 	watched, end := study.Watched(r.Out, "train", r.config.Steps, nil) // A run that has no such file yet counts as done.
 	defer func() { end(err) }()
+	defer try.Handle(&err)
 	s := recipe.Stage{Name: "train", Config: r.config, Init: r.Start.Init, Ignore: r.Start.Ignore}
-	if r.trainer, err = recipe.New(r.backend, r.images.Train, s); err != nil {
-		return err
-	}
+	r.trainer = try.E1(recipe.New(r.backend, r.images.Train, s))
 	defer r.trainer.Close()
 	r.trainer.Skipped = func(s datasets.Skipped) { r.skip(s.File + ": " + s.Reason) }
-	defer try.Handle(&err)
 	defer r.sayStep(ctx)()
 	bar := progress.Several(r.Bar("train", r.config.Steps), watched)
 	defer bar.Close()
@@ -335,9 +331,8 @@ func (r *run) claim(ctx context.Context) (err error) {
 		r.about.Content = try.E1(r.images.content(ctx))
 		content := try.E1(json.MarshalIndent(r.about, "", "  "))
 		return atomicfile.WriteBytes(path, append(content, '\n'))
-	} else if err != nil {
-		return err
 	}
+	try.E(err)
 	var before description
 	if err := json.Unmarshal(content, &before); err != nil {
 		return fmt.Errorf("%s: %.300w", path, err)
@@ -355,11 +350,10 @@ func (r *run) claim(ctx context.Context) (err error) {
 	if before.Content == "" || before.Times == r.about.Times || Finished(r.Out) { // A run of before did not keep them.
 		return nil
 	}
-	now, err := r.images.content(ctx)
-	if err == nil && now != before.Content {
-		err = fmt.Errorf("%s: is the folder of a run whose images have changed since; name another folder", r.Out)
+	if try.E1(r.images.content(ctx)) != before.Content {
+		return fmt.Errorf("%s: is the folder of a run whose images have changed since; name another folder", r.Out)
 	}
-	return err
+	return nil
 }
 
 // compact is JSON of a configuration as it is encoded now, and the wiring of its loss as it was then.

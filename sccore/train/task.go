@@ -161,10 +161,8 @@ func Initialize(store *model.Store, seed uint64, zeros ...string) (err error) {
 	defer try.Handle(&err)
 	for variable := range store.IterVariables() {
 		try.E(variable.Reset())
-		for _, scope := range zeros {
-			if strings.HasPrefix(variable.Path(), scope+model.ScopeSeparator) {
-				try.E(variable.SetValue(tensors.FromShape(variable.Shape())))
-			}
+		if lo.SomeBy(zeros, func(scope string) bool { return strings.HasPrefix(variable.Path(), scope+model.ScopeSeparator) }) {
+			try.E(variable.SetValue(tensors.FromShape(variable.Shape())))
 		}
 	}
 	try.E(store.SetRNGStateFromSeed(int64(seed)))

@@ -237,13 +237,12 @@ func (t *Trainer[M]) Products() float64 { return float64(t.parts)*t.flop[0] + t.
 // Read makes parts of the batches that come next, moves them to the devices and frees them: as many as most, or at least one in the given time. It measures
 // what steps would wait for, takes none, and returns how many parts it has made.
 func (t *Trainer[M]) Read(ctx context.Context, most int, within time.Duration) (parts int, err error) {
+	defer try.Handle(&err)
 	t.Rewind() // Or batches would also be made ahead of the next step.
 	began := time.Now()
 	for batch, err := range t.placed(t.task.Batches(ctx, t.at.Seed, t.at.Done*t.parts)) {
 		Free(batch.Inputs)
-		if err != nil {
-			return parts, err
-		}
+		try.E(err)
 		if parts++; parts >= most || time.Since(began) >= within {
 			break
 		}

@@ -200,9 +200,7 @@ func readFacts(weightsFile string) (facts modelFacts, err error) {
 	}
 	try.E(err)
 	facts = try.E1(parseFacts(content))
-	if facts.Architecture != "" || facts.ModelType != "" {
-		facts.file = path
-	}
+	facts.file = path
 	return facts, nil
 }
 

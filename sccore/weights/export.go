@@ -59,8 +59,7 @@ func described(metadata map[string]string, naming Naming, v encoder.ViT) map[str
 	if v.GridSize > 0 && v.Positions != "" {
 		all[positionsKey] = string(v.Positions)
 	}
-	maps.Copy(all, metadata)
-	return all
+	return lo.Assign(all, metadata)
 }
 
 // floats holds tensors of float32 in PyTorch's layout by name.
@@ -214,21 +213,20 @@ func Take(path string, store *model.Store, keys func(variable string) []string) 
 		all := lo.MapKeys(file.tensors, func(_ source, key string) string { return unwrapped(key) })
 		for variable := range store.IterVariables() {
 			shape := variable.Shape().Dimensions
-			for _, key := range keys(variable.Path()) {
-				tensor, ok := all[key]
-				if !ok || !slices.Equal(withoutOnes(tensor.shape), withoutOnes(torchShape(shape))) {
-					continue
-				}
-				values, err := tensor.finite()
-				if err == nil {
-					err = variable.SetValue(tensors.FromFlatDataAndDimensions(transposed(values, shape, false), shape...))
-				}
-				if err != nil {
-					return fmt.Errorf("key %s: %w", key, err)
-				}
-				taken = append(taken, variable.Path())
-				break
+			key, found := lo.Find(keys(variable.Path()), func(key string) bool {
+				return lo.HasKey(all, key) && slices.Equal(withoutOnes(all[key].shape), withoutOnes(torchShape(shape)))
+			})
+			if !found {
+				continue
 			}
+			values, err := all[key].finite()
+			if err == nil {
+				err = variable.SetValue(tensors.FromFlatDataAndDimensions(transposed(values, shape, false), shape...))
+			}
+			if err != nil {
+				return fmt.Errorf("key %s: %w", key, err)
+			}
+			taken = append(taken, variable.Path())
 		}
 		return nil
 	})

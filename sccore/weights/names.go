@@ -255,25 +255,16 @@ var wrappers = regexp.MustCompile(`(^|\.)` + wrapper + `(?:` + wrapper + `)*`)
 // unwrapped is a key without the parts of wrappers.
 func unwrapped(key string) string { return wrappers.ReplaceAllString(key, "$1") }
 
-// anchors are the keys that identify a transformer, after its prefix. The first that fits counts.
-var anchors = []struct {
-	key   *regexp.Regexp
-	names Naming
-}{
-	{regexp.MustCompile(`^((?:.*\.)?)embeddings\.(?:` + wrapper + `)*cls_token$`), Transformers},
-	{regexp.MustCompile(`^((?:.*\.)?)cls_token$`), Official},
-}
+// anchor is the key that identifies a transformer, after its prefix. In transformers it is one of the embeddings.
+var anchor = regexp.MustCompile(`^((?:.*?\.)??)(embeddings\.(?:` + wrapper + `)*)?cls_token$`)
 
 // findPrefix returns the prefix of the keys of the branch's transformer, and how they are named. Official stands for timm's names too.
 func findPrefix(keys []string, branch string) (prefix string, n Naming, err error) {
 	var prefixes []string
 	named := map[string]Naming{}
 	for _, key := range keys {
-		for _, anchor := range anchors {
-			if found := anchor.key.FindStringSubmatch(key); found != nil {
-				prefixes, named[found[1]] = append(prefixes, found[1]), anchor.names
-				break
-			}
+		if found := anchor.FindStringSubmatch(key); found != nil {
+			prefixes, named[found[1]] = append(prefixes, found[1]), lo.Ternary(found[2] == "", Official, Transformers)
 		}
 	}
 	slices.Sort(prefixes)

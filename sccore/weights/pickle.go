@@ -3,7 +3,6 @@ package weights
 import (
 	"bufio"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -162,11 +161,10 @@ func (u *unpickler) bytes(n int) []byte {
 		}
 		return b
 	}
-	b, err := io.ReadAll(io.LimitReader(u.r, int64(n))) // A false length takes no memory.
-	if err == nil && len(b) < n {
-		err = errors.New("pickle is truncated")
+	b := try.E1(io.ReadAll(io.LimitReader(u.r, int64(n)))) // A false length takes no memory.
+	if len(b) < n {
+		fail("pickle is truncated")
 	}
-	try.E(err)
 	return b
 }
 
@@ -211,15 +209,13 @@ func (u *unpickler) pop(n int) []any {
 
 // group pops the values above the last mark.
 func (u *unpickler) group() []any {
-	for i := len(u.stack) - 1; i >= 0; i-- {
-		if _, ok := u.stack[i].(mark); ok {
-			items := u.pop(len(u.stack) - i - 1)
-			u.pop(1)
-			return items
-		}
+	at := lo.LastIndexOf(u.stack, any(mark{}))
+	if at < 0 {
+		fail("pickle is damaged: its stack has no mark")
 	}
-	fail("pickle is damaged: its stack has no mark")
-	return nil
+	items := u.pop(len(u.stack) - at - 1)
+	u.pop(1)
+	return items
 }
 
 func (u *unpickler) remember(i int) {

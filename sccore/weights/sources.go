@@ -249,10 +249,8 @@ func (s *sources) addIndex(path string) (err error) {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	for key := range fileOf {
-		if _, ok := s.tensors[key]; !ok {
-			return fmt.Errorf("key %.80q is in the index, but not in %s", key, fileOf[key])
-		}
+	if key, missing := lo.FindKeyBy(fileOf, func(key, _ string) bool { return !lo.HasKey(s.tensors, key) }); missing {
+		return fmt.Errorf("key %.80q is in the index, but not in %s", key, fileOf[key])
 	}
 	if len(fileOf) != len(s.tensors) {
 		return fmt.Errorf("the files hold %d tensors, the index lists %d", len(s.tensors), len(fileOf))

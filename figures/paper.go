@@ -179,10 +179,8 @@ func together(parts []Verdict) Verdict {
 	if len(slices.Compact(slices.Clone(parts))) == 1 {
 		return parts[0]
 	}
-	for _, decides := range []Verdict{FailsCorrected, FailsAlone} {
-		if slices.Contains(parts, decides) {
-			return decides
-		}
+	if decides, fails := lo.Find([]Verdict{FailsCorrected, FailsAlone}, func(v Verdict) bool { return slices.Contains(parts, v) }); fails {
+		return decides
 	}
 	return lo.Ternary(lo.Some(parts, []Verdict{Open, NoRuns}), Open, HoldsAlone)
 }

@@ -16,7 +16,7 @@ var boundNames = []string{"printed", "repaired"}
 // bothBounds are the printed theorem's bound and the repaired one, NaN where the margin is not positive or the printed theorem does not apply. Features are assumed
 // isotropic, ω = r⁴/d, as the printed theorem presumes.
 func bothBounds(s theory.Setting, tails theory.Tails) []float64 {
-	bounds := []theory.Bound{s.Printed(tails).Bound, s.Repaired(tails, math.Pow(s.Radius, 4)/float64(s.Dim)).Bound}
+	bounds := []theory.Bound{s.Printed(tails), s.Repaired(tails, math.Pow(s.Radius, 4)/float64(s.Dim)).Bound}
 	return lo.Map(bounds, func(b theory.Bound, _ int) float64 { return lo.Ternary(b.Domain && b.Margin > 0, b.Value, math.NaN()) })
 }
 

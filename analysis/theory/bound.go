@@ -44,14 +44,6 @@ type Setting struct {
 // marginFloor is the share of r² below which a margin counts as none: rounding alone can make such a difference of similarities.
 const marginFloor = 1e-12
 
-// Printed is the paper's formal theorem (thm main_formal) with the corrected condition of erratum E6. Its proof has gaps (errata E13 to E15): the
-// bound can be far below the true error. [Repaired] is one that holds. The range of α that the proof needs is not a condition of the statement
-// (erratum E21), and not one here.
-type Printed struct {
-	Bound
-	C1, C2, C3 float64 // The constants of the margin C1 − C2√p_T − C3√q_T.
-}
-
 // LeastClassThreshold is the smallest d_T that the printed theorem admits, (3 + 2√(13K/d + 390/n − 1)) r²/13, from the proof; the statement prints (3
 // + 2√(K/d + 30/n − 1/13)) r²/√13, which no d_T ≤ r² meets (erratum E6). Above r² the theorem is inapplicable, as at d = K/2 for every n.
 func (s Setting) LeastClassThreshold() float64 {
@@ -59,23 +51,23 @@ func (s Setting) LeastClassThreshold() float64 {
 	return (3 + 2*math.Sqrt(13*ratio+390/float64(s.Images)-1)) * s.Radius * s.Radius / 13
 }
 
-// Printed evaluates the theorem at tails. Its domain is K/2 ≤ d ≤ K and r² ≥ δ_T ≥ d_T ≥ [Setting.LeastClassThreshold].
-func (s Setting) Printed(t Tails) Printed {
+// Printed evaluates the paper's formal theorem (thm main_formal) at tails, with the corrected condition of erratum E6. Its domain is K/2 ≤ d ≤ K and r² ≥ δ_T ≥ d_T ≥
+// [Setting.LeastClassThreshold]. Its proof has gaps (errata E13 to E15): the bound can be far below the true error. [Repaired] is one that holds. The range of α that
+// the proof needs is not a condition of the statement (erratum E21), and not one here.
+func (s Setting) Printed(t Tails) (b Bound) {
 	r2, n := s.Radius*s.Radius, float64(s.Images)
 	delta, d := t.ViewThreshold, t.ClassThreshold
 	spread := s.Radius * math.Sqrt(5*(delta+r2)) // r √(5 (δ_T + r²))
-	p := Printed{
-		C1: (2*delta+(n-1)*(3*d-r2))/(2*n) - math.Sqrt(float64(s.Classes)*r2*r2/float64(s.Dim)-d*d+30*r2*r2/n),
-		C2: spread/n + math.Sqrt(1/n)*delta,
-		C3: (n-1)/n*math.Sqrt(6)*r2 + math.Sqrt((n-1)/n)*d,
+	c1 := (2*delta+(n-1)*(3*d-r2))/(2*n) - math.Sqrt(float64(s.Classes)*r2*r2/float64(s.Dim)-d*d+30*r2*r2/n)
+	c2 := spread/n + math.Sqrt(1/n)*delta
+	c3 := (n-1)/n*math.Sqrt(6)*r2 + math.Sqrt((n-1)/n)*d
+	b.Domain = s.Dim <= s.Classes && 2*s.Dim >= s.Classes && delta <= r2 && delta >= d && d >= s.LeastClassThreshold()
+	b.Margin = c1 - c2*math.Sqrt(t.ViewTail) - c3*math.Sqrt(t.ClassTail)
+	b.Value = math.Inf(1)
+	if b.Margin > 0 {
+		b.Value = 32 * r2 * (r2 - delta + spread*math.Sqrt(t.ViewTail)) / (b.Margin * b.Margin)
 	}
-	p.Domain = s.Dim <= s.Classes && 2*s.Dim >= s.Classes && delta <= r2 && delta >= d && d >= s.LeastClassThreshold()
-	p.Margin = p.C1 - p.C2*math.Sqrt(t.ViewTail) - p.C3*math.Sqrt(t.ClassTail)
-	p.Value = math.Inf(1)
-	if p.Margin > 0 {
-		p.Value = 32 * r2 * (r2 - delta + spread*math.Sqrt(t.ViewTail)) / (p.Margin * p.Margin)
-	}
-	return p
+	return b
 }
 
 // Repaired is the theorem that replaces the printed one (erratum E14, proved in docs/theory.md, theorem 2). It holds for every set of features: it
@@ -195,7 +187,7 @@ func (f *Features) classMoments() []float64 {
 type Comparison struct {
 	Curves                TailCurves
 	PrintedAt, RepairedAt Tails // The tails at which each theorem says most.
-	Printed               Printed
+	Printed               Bound
 	Repaired              Repaired
 	Moments               MomentBound
 	Error                 float64 // The true error.
@@ -209,7 +201,7 @@ func (f *Features) Compare(thresholds int) (Comparison, error) {
 		return Comparison{}, err
 	}
 	a := Comparison{Curves: curves, Moments: f.MomentBound(), Error: f.Error(), Omega: f.CorrelationPeak()}
-	a.PrintedAt, _ = curves.Best(func(t Tails) Bound { return f.Printed(t).Bound })
+	a.PrintedAt, _ = curves.Best(f.Printed)
 	a.RepairedAt, _ = curves.Best(func(t Tails) Bound { return f.Repaired(t, a.Omega).Bound })
 	a.Printed, a.Repaired = f.Printed(a.PrintedAt), f.Repaired(a.RepairedAt, a.Omega)
 	return a, nil

@@ -2,7 +2,7 @@
 //
 // It starts from [Features]: n images of each of K classes, m views of each, as vectors of length r. From these it computes the similarity curves
 // behind p_T and q_T ([Features.TailCurves]), the terms Δ of lemma sum_delta ([Features.Deltas]), the nearest-mean classifier whose error the theorem
-// bounds ([Features.Error]), the printed theorem ([Printed]), the repaired one ([Repaired]) and its form in measured moments
+// bounds ([Features.Error]), the printed theorem ([Setting.Printed]), the repaired one ([Repaired]) and its form in measured moments
 // ([Features.MomentBound]); [Features.Compare] sets them side by side. [OP1] is the paper's toy problem and [OP1.Solve] its solver; [Features.Lemmas]
 // tests each lemma on a set of features. The proofs are in docs/theory.md.
 //

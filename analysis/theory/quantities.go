@@ -140,7 +140,7 @@ func (f *Features) Quantities(thresholds int) (_ map[string]float64, _ TailCurve
 	values := map[string]float64{
 		"error": comparison.Error, "geometric": moments.Geometric, "moments": moments.Value,
 		"repaired": capped(repaired.Bound), "repaired_margin": repaired.Margin,
-		"printed": capped(printed.Bound), "printed_margin": printed.Margin, "printed_domain": map[bool]float64{true: 1}[printed.Domain],
+		"printed": capped(printed), "printed_margin": printed.Margin, "printed_domain": map[bool]float64{true: 1}[printed.Domain],
 		"p_best": repairedAt.ViewTail, "q_best": repairedAt.ClassTail, "delta_best": repairedAt.ViewThreshold, "d_best": repairedAt.ClassThreshold,
 		"p": tails.View[1], "q": tails.Class[0], "p_mean": tails.MeanView[1], "q_mean": tails.MeanClass[0],
 		"view_similarity": 1 - moments.Spread, "class_similarity": (n*moments.Within - (1 - moments.Spread)) / (n - 1),

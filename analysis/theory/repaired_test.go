@@ -190,7 +190,7 @@ func TestEqualClassMeans(t *testing.T) {
 }
 
 // best are the theorems at the thresholds where each says most.
-func best(t *testing.T, f *Features) (printed Printed, repaired Repaired) {
+func best(t *testing.T, f *Features) (printed Bound, repaired Repaired) {
 	t.Helper()
 	a, err := f.Compare(200)
 	if err != nil {

@@ -161,15 +161,12 @@ func Ranking(p, q []float64) (_ figures.CurvesRow, err error) {
 
 // summed is the sum of the AP losses over the thresholds, in as many parts as there are points.
 func summed(p, q []float64) (series figures.Series, err error) {
+	defer try.Handle(&err)
 	series.Name = "CoTAP so far"
-	sorted, sum, last := slices.Sorted(slices.Values(q)), 0.0, math.NaN()
-	loss := 0.0
+	sorted, sum, loss, last := slices.Sorted(slices.Values(q)), 0.0, 0.0, math.NaN()
 	for i, t := range sorted {
 		if t != last {
-			if loss, err = losses.AP(p, q, t); err != nil {
-				return series, err
-			}
-			last = t
+			loss, last = try.E1(losses.AP(p, q, t)), t
 		}
 		sum += loss
 		if (i+1)*thresholds/len(sorted) > i*thresholds/len(sorted) {

@@ -69,10 +69,8 @@ func (c *cifar) locate(dir string) (_ string, err error) {
 	defer try.Handle(&err)
 	try.E(dataFolder(c.Name, dir))
 	for _, folder := range []string{dir, filepath.Join(dir, c.Folder), filepath.Join(dir, c.Key, c.Folder)} {
-		for _, file := range slices.Concat(c.Files[Train], c.Files[Test]) {
-			if exists(filepath.Join(folder, file)) {
-				return folder, nil
-			}
+		if slices.ContainsFunc(slices.Concat(c.Files[Train], c.Files[Test]), func(file string) bool { return exists(filepath.Join(folder, file)) }) {
+			return folder, nil
 		}
 	}
 	for _, folder := range []string{dir, filepath.Join(dir, c.Python), filepath.Join(dir, c.Key, c.Python)} {

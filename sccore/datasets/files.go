@@ -184,13 +184,16 @@ func Reason(err error) error {
 	return err
 }
 
-// missing is the error for data that does not exist, as opposed to damaged data. It is an [fs.ErrNotExist].
-type missing string
+// Missing is the error for data that does not exist, as opposed to damaged data. It is an [fs.ErrNotExist].
+type Missing string
 
-func missingf(format string, args ...any) error { return missing(fmt.Sprintf(format, args...)) }
+func missingf(format string, args ...any) error { return Missing(fmt.Sprintf(format, args...)) }
 
-func (m missing) Error() string        { return string(m) }
-func (m missing) Is(target error) bool { return target == fs.ErrNotExist }
+// Error says what is missing.
+func (m Missing) Error() string { return string(m) }
+
+// Is reports whether the target is [fs.ErrNotExist].
+func (Missing) Is(target error) bool { return target == fs.ErrNotExist }
 
 // FindImages returns the paths of the images that inputs name, in their order. An input is an image file, a folder, whose images count at any depth, a pattern of
 // [filepath.Glob] of both, a file that lists paths, one a line, or "-" for such a list on standard input. Hidden files do not count. Files of folders and

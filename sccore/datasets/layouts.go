@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"maps"
@@ -127,10 +128,8 @@ func (s *layout) open(dir string, split Split) (_ *Segmentation, err error) {
 	}
 	digest := newFileDigest()
 	for _, p := range pairs {
-		for _, path := range []string{p.image, p.mask} {
-			if err := digest.addFile(folder, path); err != nil {
-				return nil, fmt.Errorf("%s: %w", s.Name, err)
-			}
+		if err := cmp.Or(digest.addFile(folder, p.image), digest.addFile(folder, p.mask)); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name, err)
 		}
 	}
 	return &Segmentation{

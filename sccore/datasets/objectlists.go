@@ -38,11 +38,10 @@ func VOCObjects(dir string) (name string, images []BoxedImage, err error) {
 	}
 	list := filepath.Join(folder, filepath.FromSlash(trainval))
 	names := try.E1(readList(list, false))
-	for _, name := range names {
-		path := filepath.Join(folder, "Annotations", name+".xml")
-		boxes := try.E1(loadPath(path, readVOCBoxes))
-		images = append(images, BoxedImage{filepath.Join(folder, "JPEGImages", name+".jpg"), boxes})
-	}
+	images = lo.Map(names, func(name string, _ int) BoxedImage {
+		boxes := try.E1(loadPath(filepath.Join(folder, "Annotations", name+".xml"), readVOCBoxes))
+		return BoxedImage{filepath.Join(folder, "JPEGImages", name+".jpg"), boxes}
+	})
 	absolute, err := filepath.Abs(folder)
 	return filepath.Base(absolute), images, err
 }
@@ -100,17 +99,15 @@ type KeypointPair struct {
 
 // SPair lists the pairs of a split of SPair-71k (Min et al. 2019) in its official layout: SPair-71k below dir, or dir itself, with JPEGImages/CATEGORY and
 // PairAnnotation/trn or PairAnnotation/test. The error names the file.
-func SPair(dir string, split Split) (all []KeypointPair, err error) {
+func SPair(dir string, split Split) (_ []KeypointPair, err error) {
 	defer try.Handle(&err)
 	folder, pairs, files := try.E3(spairFiles(dir, split))
 	if len(files) == 0 {
 		return nil, fmt.Errorf("%s: has no pairs", pairs)
 	}
-	for _, file := range files {
-		pair := try.E1(loadPath(filepath.Join(pairs, file+".json"), func(content []byte) (KeypointPair, error) { return readPair(content, folder, file) }))
-		all = append(all, pair)
-	}
-	return all, nil
+	return lo.Map(files, func(file string, _ int) KeypointPair {
+		return try.E1(loadPath(filepath.Join(pairs, file+".json"), func(content []byte) (KeypointPair, error) { return readPair(content, folder, file) }))
+	}), nil
 }
 
 // spairFiles returns the folder of SPair-71k, that of a split's pairs in it, and the names of the pairs.

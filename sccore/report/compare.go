@@ -266,10 +266,7 @@ var comparisonTemplate = page.Template(comparisonText)
 func (c Comparison) Write(file string) (err error) {
 	defer try.Handle(&err)
 	const panels = 3 // Curves beside each other.
-	var rows []template.URL
-	for row := range slices.Chunk(c.Curves, panels) {
-		rows = append(rows, try.E1(page.Image(figures.CurvesRow(row))))
-	}
+	rows := lo.Map(lo.Chunk(c.Curves, panels), func(row []figures.Curves, _ int) template.URL { return try.E1(page.Image(figures.CurvesRow(row))) })
 	return page.Write(file, comparisonTemplate, struct {
 		Comparison
 		Rows []template.URL

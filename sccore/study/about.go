@@ -90,13 +90,10 @@ func InfoOf(experiment string) Info { return describe(experiment).Info }
 // Seeds is the number of seeds of a call of an experiment.
 func Seeds(experiment string, o Options) int {
 	usual, ok := describe(experiment).Seeds[o.Profile]
-	switch {
-	case ok:
-		return o.SeedsOr(usual)
-	case o.Profile == Quick, o.Profile == Real:
-		return o.SeedsOr(5)
+	if !ok {
+		usual = lo.Ternary(o.Profile == Quick || o.Profile == Real, 5, 3)
 	}
-	return o.SeedsOr(3)
+	return o.SeedsOr(usual)
 }
 
 // TableOf is a table as the file of an experiment has it.

@@ -14,7 +14,7 @@ import (
 
 // drawn are data of one identity for all seeds.
 type drawn struct {
-	GeneratedData
+	Described
 	pictures *pictures
 }
 
@@ -75,7 +75,7 @@ func newSeeds() *seeds {
 			}
 			p := &pictures{seed: seed}
 			s.alive = append(s.alive, weak.Make(p))
-			return drawn{"drawn", p}, nil
+			return drawn{Described{ID: "drawn", Name: "drawn"}, p}, nil
 		},
 		Numbers:       func(drawn, Cell[toyConfig]) []Number { return []Number{{Row: "row", Column: "seed of the data"}} },
 		Steps:         func(drawn, Cell[toyConfig]) int { return 1 },

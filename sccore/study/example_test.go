@@ -16,8 +16,8 @@ type dice struct {
 
 // An experiment says which cells it has and what a cell records. The engine runs what is not recorded yet.
 func ExampleSpec() {
-	type run = study.Run[dice, study.GeneratedData]
-	spec := study.Spec[dice, study.GeneratedData]{
+	type run = study.Run[dice, study.Described]
+	spec := study.Spec[dice, study.Described]{
 		Name:  "dice",
 		Parts: []string{"sides", "seed"},
 		Cells: func(o study.Options, _ string) (cells []study.Cell[dice], err error) {
@@ -30,11 +30,13 @@ func ExampleSpec() {
 			}
 			return cells, nil
 		},
-		Open: func(study.Options, string, []study.Cell[dice]) (study.GeneratedData, error) { return "dice", nil },
-		Numbers: func(study.GeneratedData, study.Cell[dice]) []study.Number {
+		Open: func(study.Options, string, []study.Cell[dice]) (study.Described, error) {
+			return study.Described{ID: "dice", Name: "dice"}, nil
+		},
+		Numbers: func(study.Described, study.Cell[dice]) []study.Number {
 			return []study.Number{{Row: "die", Column: "mean"}}
 		},
-		Steps: func(study.GeneratedData, study.Cell[dice]) int { return 1 },
+		Steps: func(study.Described, study.Cell[dice]) int { return 1 },
 		NewWorker: study.Independent(func(r *run) error {
 			fmt.Println("runs", r.Cell.Name())
 			r.Step("thrown")

@@ -159,17 +159,11 @@ func (r Record) start() (s start) {
 	return s
 }
 
-// pathOmitter is a configuration with paths of files, which its hash leaves out.
-type pathOmitter interface {
-	// OmitPaths clears the paths.
-	OmitPaths()
-}
-
-// hashedConfig is the JSON of the part of a configuration that is hashed.
+// hashedConfig is the JSON of the part of a configuration that is hashed: the method OmitPaths, if there is one, clears the paths of files, which a hash leaves out.
 func hashedConfig(config any) json.RawMessage {
 	hashed := reflect.New(reflect.TypeOf(config))
 	hashed.Elem().Set(reflect.ValueOf(config))
-	if c, ok := hashed.Interface().(pathOmitter); ok {
+	if c, ok := hashed.Interface().(interface{ OmitPaths() }); ok {
 		c.OmitPaths()
 	}
 	return EncodeConfig(hashed.Elem().Interface())

@@ -193,9 +193,18 @@ func Repair(dir string) (moved int, err error) {
 // setAside adds broken lines to their file, before they leave the records: a kill in between duplicates them and loses none.
 func setAside(dir string, lines []byte) error {
 	kept := filepath.Join(dir, BrokenFile)
-	before, err := os.ReadFile(kept)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	before, err := readIfThere(kept)
+	if err != nil {
 		return err
 	}
 	return atomicfile.WriteBytes(kept, append(before, lines...))
+}
+
+// readIfThere reads a file. One that is not there is empty.
+func readIfThere(path string) ([]byte, error) {
+	content, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return content, err
 }

@@ -208,12 +208,7 @@ func (r Results) Recorded(row string, columns ...string) bool {
 
 // OfSeed returns the record of a row, a column and a seed; ok is false if there is none.
 func (r Results) OfSeed(row, column string, seed int) (Record, bool) {
-	for _, record := range r.Of(row, column) {
-		if record.Seed == seed {
-			return record, true
-		}
-	}
-	return Record{}, false
+	return lo.Find(r.Of(row, column), func(record Record) bool { return record.Seed == seed })
 }
 
 // Columns returns the columns with records, sorted.

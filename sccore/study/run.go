@@ -162,9 +162,7 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) (err 
 // selected lists the cells of all datasets that --only selects.
 func (s Spec[C, D]) selected(o Options, datasets []string) (cells []Cell[C], err error) {
 	defer try.Handle(&err)
-	for _, dataset := range datasets {
-		cells = append(cells, try.E1(s.Cells(o, dataset))...)
-	}
+	cells = lo.FlatMap(datasets, func(dataset string, _ int) []Cell[C] { return try.E1(s.Cells(o, dataset)) })
 	keep := try.E1(Select(lo.Map(cells, func(c Cell[C], _ int) string { return c.Name() }), s.Parts, o.Only))
 	return lo.Filter(cells, func(_ Cell[C], i int) bool { return keep[i] }), nil
 }

@@ -25,9 +25,12 @@ type toyConfig struct {
 	Start bool   `json:"start"` // The cell that others start from.
 }
 
+// numbers are a toy's data.
+var numbers = Described{ID: "numbers", Name: "numbers"}
+
 // toy is an experiment whose worker keeps its count in a file.
 type toy struct {
-	Spec[toyConfig, GeneratedData]
+	Spec[toyConfig, Described]
 
 	mu       sync.Mutex
 	ran      []string // Names of the cells in the order in which they ran.
@@ -44,7 +47,7 @@ type toyWorker struct {
 
 func (toyWorker) Close() {}
 
-func (w toyWorker) Run(r *Run[toyConfig, GeneratedData]) error {
+func (w toyWorker) Run(r *Run[toyConfig, Described]) error {
 	w.of.mu.Lock()
 	w.of.ran = append(w.of.ran, r.Cell.Name())
 	w.of.mu.Unlock()
@@ -79,7 +82,7 @@ func (w toyWorker) Run(r *Run[toyConfig, GeneratedData]) error {
 // newToy has two kinds of cells with two seeds each. They start from a cell that is never selected.
 func newToy() *toy {
 	t := &toy{}
-	t.Spec = Spec[toyConfig, GeneratedData]{
+	t.Spec = Spec[toyConfig, Described]{
 		Name:  "toy",
 		Parts: []string{"kind", "seed"},
 		Cells: func(o Options, _ string) (cells []Cell[toyConfig], err error) {
@@ -94,15 +97,15 @@ func newToy() *toy {
 			}
 			return cells, nil
 		},
-		Open: func(Options, string, []Cell[toyConfig]) (GeneratedData, error) { return "numbers", nil },
-		Numbers: func(_ GeneratedData, c Cell[toyConfig]) []Number {
+		Open: func(Options, string, []Cell[toyConfig]) (Described, error) { return numbers, nil },
+		Numbers: func(_ Described, c Cell[toyConfig]) []Number {
 			if c.Config.Start {
 				return nil
 			}
 			return []Number{{Row: c.Config.Kind, Column: "count"}}
 		},
-		Steps: func(_ GeneratedData, c Cell[toyConfig]) int { return c.Config.Steps },
-		NewWorker: func(*Run[toyConfig, GeneratedData]) (Worker[toyConfig, GeneratedData], error) {
+		Steps: func(_ Described, c Cell[toyConfig]) int { return c.Config.Steps },
+		NewWorker: func(*Run[toyConfig, Described]) (Worker[toyConfig, Described], error) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			t.workers++
@@ -154,7 +157,7 @@ func TestRunDoesWhatIsNotRecorded(t *testing.T) {
 		t.Errorf("ran %v, want %v: cells that share a worker one after the other, none twice", y.ran, want)
 	}
 	y.ran = nil
-	complete := filepath.Join(out, "toy", y.folder("numbers", Cell[toyConfig]{Path: []string{"b"}, Seed: 1, Config: toyConfig{Kind: "b", Steps: 3}}))
+	complete := filepath.Join(out, "toy", y.folder(numbers, Cell[toyConfig]{Path: []string{"b"}, Seed: 1, Config: toyConfig{Kind: "b", Steps: 3}}))
 	left := []string{progressFile, progressWriting, "step-000000002.safetensors"} // By a process that was killed after its last record.
 	for _, name := range left {
 		if err := os.WriteFile(filepath.Join(complete, name), nil, 0o644); err != nil {
@@ -218,7 +221,7 @@ func TestAStoppedRunGoesOn(t *testing.T) {
 func TestACellThatAnotherProcessRunsIsSkippedWithWhatNeedsIt(t *testing.T) {
 	y, out := newToy(), t.TempDir()
 	start := Cell[toyConfig]{Path: []string{"start"}, Seed: 0, Config: toyConfig{Kind: "start", Steps: 1, Start: true}}
-	dir := filepath.Join(out, "toy", y.folder("numbers", start))
+	dir := filepath.Join(out, "toy", y.folder(numbers, start))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +327,7 @@ func TestARecordTellsOfAllCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := Cell[toyConfig]{Path: []string{"a"}, Config: toyConfig{Kind: "a", Steps: 3}}
-	dir := filepath.Join(out, "toy", y.folder("numbers", c))
+	dir := filepath.Join(out, "toy", y.folder(numbers, c))
 	if err := os.WriteFile(filepath.Join(dir, secondsFile), []byte("1000\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +358,7 @@ func TestAPanicBesideAWorkerIsAnError(t *testing.T) {
 
 func TestAPanicOfAWorkerIsAnError(t *testing.T) {
 	y := newToy()
-	y.NewWorker = Independent(func(*Run[toyConfig, GeneratedData]) error { panic("index out of range\ngoroutine 1") })
+	y.NewWorker = Independent(func(*Run[toyConfig, Described]) error { panic("index out of range\ngoroutine 1") })
 	err := y.Run(t.Context(), nil, Options{Profile: Quick, Out: t.TempDir(), Parallel: 2})
 	if err == nil || !strings.HasSuffix(err.Error(), ": internal error: index out of range") {
 		t.Errorf("error %v", err)

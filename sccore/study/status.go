@@ -86,15 +86,13 @@ func (s Spec[C, D]) Recorded(o Options) (done, all int, err error) {
 
 // unneeded reports whether a cell without numbers has done its part: there are cells that need it, and all of them are done.
 func (s Spec[C, D]) unneeded(cell Cell[C], cells []Cell[C], done func(i int) bool) bool {
-	needed := false
-	for i, other := range cells {
-		if s.Needs != nil && slices.ContainsFunc(s.Needs(other), func(n Cell[C]) bool { return n.Name() == cell.Name() }) {
-			if needed = true; !done(i) {
-				return false
-			}
-		}
+	if s.Needs == nil {
+		return false
 	}
-	return needed
+	those := lo.FilterMap(cells, func(other Cell[C], i int) (int, bool) {
+		return i, slices.ContainsFunc(s.Needs(other), func(n Cell[C]) bool { return n.Name() == cell.Name() })
+	})
+	return len(those) > 0 && lo.EveryBy(those, done)
 }
 
 // read reads the state of a cell that is not recorded from its folder and its lock.

@@ -54,7 +54,7 @@ func TestStatusTellsHowFarEachCellIs(t *testing.T) {
 	}
 	y.stopAt = 0
 	y.run(t, Options{Out: out, Only: []string{"b/seed1"}})
-	running := filepath.Join(out, "toy", y.folder("numbers", Cell[toyConfig]{Path: []string{"a"}, Seed: 1, Config: toyConfig{Kind: "a", Steps: 3}}))
+	running := filepath.Join(out, "toy", y.folder(numbers, Cell[toyConfig]{Path: []string{"a"}, Seed: 1, Config: toyConfig{Kind: "a", Steps: 3}}))
 	if err := os.MkdirAll(running, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestStatusTellsHowFarEachCellIs(t *testing.T) {
 
 	// Those that watch read the same from the files alone, also of a process that is silent.
 	folder := func(kind string, seed int) string {
-		return filepath.Join(out, "toy", y.folder("numbers", Cell[toyConfig]{Path: []string{kind}, Seed: seed, Config: toyConfig{Kind: kind, Steps: 3}}))
+		return filepath.Join(out, "toy", y.folder(numbers, Cell[toyConfig]{Path: []string{kind}, Seed: seed, Config: toyConfig{Kind: kind, Steps: 3}}))
 	}
 	watched := func(name string, want State) CellStatus {
 		t.Helper()
@@ -124,7 +124,7 @@ func TestStatusTellsHowFarEachCellIs(t *testing.T) {
 func TestAWaitingCallTakesTheCellOver(t *testing.T) {
 	y, out := newToy(), t.TempDir()
 	start := Cell[toyConfig]{Path: []string{"start"}, Seed: 0, Config: toyConfig{Kind: "start", Steps: 1, Start: true}}
-	dir := filepath.Join(out, "toy", y.folder("numbers", start))
+	dir := filepath.Join(out, "toy", y.folder(numbers, start))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/settings"
 )
@@ -357,13 +358,7 @@ func badCells(err error) error {
 }
 
 // Absent is the error for data that are not there, as opposed to damaged ones.
-type Absent string
-
-// Error says what is missing.
-func (a Absent) Error() string { return string(a) }
-
-// Is reports whether the target is [fs.ErrNotExist].
-func (Absent) Is(target error) bool { return target == fs.ErrNotExist }
+type Absent = datasets.Missing
 
 // Folder is the folder of an experiment's records and files.
 func Folder(out, experiment string) string { return filepath.Join(out, experiment) }

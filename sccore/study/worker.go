@@ -3,9 +3,7 @@ package study
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -165,24 +163,15 @@ const (
 )
 
 // load reads the state that earlier calls left behind, and removes what they were writing when they were killed.
-func (r *Run[C, D]) load() error {
-	if err := atomicfile.Sweep(r.Dir); err != nil {
-		return err
-	}
-	if err := os.Remove(filepath.Join(r.Dir, failureFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	seconds, err := os.ReadFile(filepath.Join(r.Dir, secondsFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
+func (r *Run[C, D]) load() (err error) {
+	defer try.Handle(&err)
+	try.E(atomicfile.Sweep(r.Dir))
+	try.E(os.RemoveAll(filepath.Join(r.Dir, failureFile)))
+	seconds := try.E1(readIfThere(filepath.Join(r.Dir, secondsFile)))
 	r.earlier, _ = strconv.ParseFloat(strings.TrimSpace(string(seconds)), 64) // A broken time does not justify an error.
-	skipped, err := os.ReadFile(filepath.Join(r.Dir, skippedFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	skipped := try.E1(readIfThere(filepath.Join(r.Dir, skippedFile)))
 	r.skipped = strings.FieldsFunc(string(skipped), func(c rune) bool { return c == '\n' })
-	return err
+	return nil
 }
 
 // seconds is the time that this call and earlier ones have taken.
@@ -300,18 +289,6 @@ func (d Described) Title() string { return d.Name }
 
 // Skipped lists the skipped files.
 func (d Described) Skipped() []string { return d.Unread }
-
-// GeneratedData names data that an experiment generates itself.
-type GeneratedData string
-
-// Identity is the data's name.
-func (d GeneratedData) Identity() string { return string(d) }
-
-// Title is the data's name.
-func (d GeneratedData) Title() string { return string(d) }
-
-// Skipped returns nil: no files are read.
-func (d GeneratedData) Skipped() []string { return nil }
 
 // opened is the data that the cells of a seed share, from the first of them that runs until the last has run.
 type opened[C comparable, D Data] struct {

@@ -143,12 +143,8 @@ func taken(folder string) (bytes int64) {
 
 // lacks returns the dataset's folder, and the archives that have what it lacks, which alone is left in take.
 func (d Dataset) lacks(dir string) (folder string, missing []Archive, err error) {
-	folder = filepath.Join(dir, d.Folders[0])
-	for _, other := range slices.Backward(d.Folders) {
-		if other = filepath.Join(dir, other); exists(other) {
-			folder = other
-		}
-	}
+	folders := lo.Map(d.Folders, func(folder string, _ int) string { return filepath.Join(dir, folder) })
+	folder = lo.FindOrElse(folders, folders[0], exists)
 	found := d.splits(dir)
 	if err = complete(found); err == nil {
 		return folder, nil, nil
@@ -157,11 +153,10 @@ func (d Dataset) lacks(dir string) (folder string, missing []Archive, err error)
 		a = a.without(folder)
 		return a, len(a.Take) > 0
 	})
-	whole, part := false, false
-	for _, s := range found {
-		whole = whole || s.Err == nil && s.Count == s.Official
-		part = part || s.Err == nil && s.Count != s.Official || s.Err != nil && !s.Missing()
-	}
+	whole := lo.SomeBy(found, func(s datasets.Status) bool { return s.Err == nil && s.Count == s.Official })
+	part := lo.SomeBy(found, func(s datasets.Status) bool {
+		return s.Err == nil && s.Count != s.Official || s.Err != nil && !s.Missing()
+	})
 	if len(missing) == 0 || part && !whole { // Annotations of all images do not belong to a sample.
 		return folder, nil, fmt.Errorf("%s exists but is incomplete (%w): move it away to fetch it", folder, err)
 	}

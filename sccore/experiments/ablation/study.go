@@ -67,11 +67,9 @@ func cells(o study.Options, dataset string) (_ []study.Cell[maintable.Config], e
 	}
 	seeds := study.Seeds(Name, o)
 	try.E(study.CheckSeeds(seeds, config.Shares))
-	var cells []study.Cell[maintable.Config]
-	for _, row := range rows {
-		cells = append(cells, lo.Times(seeds, func(seed int) study.Cell[maintable.Config] { return newCell(dataset, row, seed, config) })...)
-	}
-	return cells, nil
+	return lo.FlatMap(rows, func(row string, _ int) []study.Cell[maintable.Config] {
+		return lo.Times(seeds, func(seed int) study.Cell[maintable.Config] { return newCell(dataset, row, seed, config) })
+	}), nil
 }
 
 // Study is the experiment.

@@ -267,15 +267,14 @@ func TrainingImages(data, dataset string, profile study.Profile, n int) (_ figur
 func Stages(r study.Results, b compute.Backend, data, out, row, dataset string, n int) (_ figures.ImageGrid, err error) {
 	defer try.Handle(&err)
 	sheet := figures.ImageGrid{RowLabels: []string{"truth", "proposals", "after stage 1", "after stage 2", "detections"}, Images: make([][]image.Image, 5), Scale: 1}
-	record, c, key, file, err := encoders.Recorded[Config](r, out, Name, row, columns(dataset)[0])
+	record, c, file, err := encoders.Recorded[Config](r, out, row, columns(dataset)[0])
 	try.E(err)
-	d := try.E1(open(study.Options{Data: data}, key, c, record.Seed))
+	d := try.E1(open(study.Options{Data: data}, record.Dataset, c, record.Seed))
 	model := try.E1(finetune.OpenDetectionModel(b, file))
 	defer model.Close()
 	for _, place := range datasets.Spread(d.tested.Len(), n) {
 		a := try.E1(d.tested.Read(place))
-		pictures := try.E1(stagesOf(model, d.tested, place, a))
-		for i, objects := range pictures {
+		for i, objects := range try.E1(stagesOf(model, d.tested, place, a)) {
 			sheet.Images[i] = append(sheet.Images[i], draw(a, objects))
 		}
 	}

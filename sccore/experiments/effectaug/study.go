@@ -337,7 +337,7 @@ func Richness(r study.Results, dataset string) figures.Chart {
 func Curve(r study.Results, out, method string, row augmentation.Row, seed int) ([]study.Point, error) {
 	for _, dataset := range augmentation.Datasets(r) {
 		if record, ok := r.OfSeed(string(row), augmentation.Column(dataset, method), seed); ok {
-			return study.ReadCurve[study.Point](filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve)))
+			return study.ReadCurve[study.Point](record.File(out, record.Curve))
 		}
 	}
 	return nil, fmt.Errorf("no record of %s, row %s, seed %d in the %s profile", method, row, seed, r.Profile)

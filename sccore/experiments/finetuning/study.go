@@ -191,17 +191,16 @@ var byPlace = encoders.ByPlace(
 // It also returns the names of the classes. A row and column without records is an error.
 func Predictions(r study.Results, b compute.Backend, data, out, row, column string, n int) (_ []figures.Segmented, _ []string, err error) {
 	defer try.Handle(&err)
-	record, c, dataset, file, err := encoders.Recorded[Config](r, out, Name, row, column)
+	record, c, file, err := encoders.Recorded[Config](r, out, row, column)
 	try.E(err)
-	images := try.E1(open(study.Options{Data: data}, dataset, c, record.Seed))
+	images := try.E1(open(study.Options{Data: data}, record.Dataset, c, record.Seed))
 	model := try.E1(finetune.OpenSegmentationModel(b, file))
 	defer model.Close()
-	var predictions []figures.Segmented
-	for _, place := range datasets.Spread(images.Test.Len(), n) {
+	predictions := lo.Map(datasets.Spread(images.Test.Len(), n), func(place, _ int) figures.Segmented {
 		a := try.E1(images.Test.Read(place))
 		classes := try.E1(model.Inference.Predict(context.Background(), a, model.Segment))
-		predictions = append(predictions, figures.Segmented{Image: a, Predicted: classes, Colours: encoders.Colours(dataset, images.Test)})
-	}
+		return figures.Segmented{Image: a, Predicted: classes, Colours: encoders.Colours(record.Dataset, images.Test)}
+	})
 	return predictions, images.Test.Classes, nil
 }
 

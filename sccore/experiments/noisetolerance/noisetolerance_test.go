@@ -115,7 +115,7 @@ func TestNoiseToleranceJudgesItsClaim(t *testing.T) {
 	if got := fmt.Sprintf("%.1f", tolerance); got != "[25.0 25.0 20.0]" {
 		t.Errorf("tolerance %s", got)
 	}
-	if text := tables(results)[0].Markdown(); !strings.Contains(text, "| CoTAP | **81.0 ± 1.0**") {
+	if text := Study.Tables(results)[0].Markdown(); !strings.Contains(text, "| CoTAP | **81.0 ± 1.0**") {
 		t.Errorf("table:\n%s", text)
 	}
 	if _, verdict := claim.Evaluate(tolerance); verdict != figures.HoldsAlone {
@@ -149,7 +149,7 @@ func TestRatesAreComparedByWhatWasAskedFor(t *testing.T) {
 		selected := must.M1(Study.Selected(records(c.recorded...), study.Options{Profile: study.Smoke, Set: c.asked}))
 		results := must.M1(Study.Results(selected, study.Smoke))
 		shown := lo.Filter(lossNames, func(loss string, _ int) bool { return results.Recorded(loss, flippedColumn(0), flippedColumn(0.2)) })
-		if _, changed, ok := strings.Cut(tables(results)[0].Caption, "differ from the profile's: "); ok && c.asked != nil {
+		if _, changed, ok := strings.Cut(Study.Tables(results)[0].Caption, "differ from the profile's: "); ok && c.asked != nil {
 			changed, _, _ = strings.Cut(changed, ". ")
 			shown = append(shown, strings.TrimSuffix(changed, "."))
 		}

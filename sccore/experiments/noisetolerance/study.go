@@ -91,18 +91,19 @@ func cells(o study.Options, _ string) (_ []study.Cell[Config], err error) {
 }
 
 // Study is the experiment.
-var Study = study.Spec[Config, study.GeneratedData]{
+var Study = study.Spec[Config, study.Described]{
 	Name:  Name,
 	Parts: []string{"loss", "flipped", "seed"},
 	Cells: cells,
-	Open: func(study.Options, string, []study.Cell[Config]) (study.GeneratedData, error) {
-		return "patches of synthetic classes", nil
+	Open: func(study.Options, string, []study.Cell[Config]) (study.Described, error) {
+		const data = "patches of synthetic classes"
+		return study.Described{ID: data, Name: data}, nil
 	},
-	Numbers: func(_ study.GeneratedData, c study.Cell[Config]) []study.Number {
+	Numbers: func(_ study.Described, c study.Cell[Config]) []study.Number {
 		return []study.Number{{Row: c.Config.Loss, Column: flippedColumn(c.Config.Flipped)}}
 	},
-	Steps: func(study.GeneratedData, study.Cell[Config]) int { return 1 },
-	NewWorker: func(r *run) (study.Worker[Config, study.GeneratedData], error) {
+	Steps: func(study.Described, study.Cell[Config]) int { return 1 },
+	NewWorker: func(r *run) (study.Worker[Config, study.Described], error) {
 		return newStudent(r.Backend(), r.Cell.Config), nil
 	},
 	Shares: func(c study.Cell[Config]) string { return c.Config.Loss },
@@ -118,7 +119,7 @@ var Study = study.Spec[Config, study.GeneratedData]{
 		}
 		return config
 	},
-	Tables: tables,
+	Tables: func(r study.Results) []figures.Table { return []figures.Table{study.TableOf(Name, "flipped").Of(r)} },
 	Figures: func(results study.Results, _ study.FigureSources, all *study.Drawn) {
 		all.Add(Curves(results), nil, "Average precision of the student by the share of flipped pseudo labels, means over seeds.", "noise-tolerance")
 	},
@@ -140,7 +141,7 @@ func (c Config) Rules() error {
 }
 
 // run is a running cell. It takes seconds, so it writes no checkpoints.
-type run = study.Run[Config, study.GeneratedData]
+type run = study.Run[Config, study.Described]
 
 // Run trains a student and records its average precision.
 func (s *student) Run(r *run) error {
@@ -237,21 +238,13 @@ func (s *student) train(r *run) (precision, loss float64, err error) {
 	return precision / float64(counted), loss, nil
 }
 
-// lossTitles are the names of the losses in tables.
-var lossTitles = map[string]string{"bce": "binary cross-entropy", "cotap": "CoTAP"}
-
-// tables are one of all records: a row is a loss, and a column a share of flipped labels.
-func tables(r study.Results) []figures.Table {
-	return []figures.Table{study.TableOf(Name, "flipped").Of(r)}
-}
-
 // Curves plots average precision against the share of flipped labels, averaged over seeds.
 func Curves(r study.Results) figures.Curves {
 	f := figures.Curves{Title: fmt.Sprintf("Flipped pseudo labels, %s profile", r.Profile), X: "flipped labels (%)", Y: "average precision (%)"}
-	for _, loss := range lossNames {
-		series := figures.Series{Name: lossTitles[loss]}
+	for _, loss := range study.TableOf(Name, "flipped").Rows {
+		series := figures.Series{Name: loss.Heads[0]}
 		for _, share := range flippedShares {
-			if values := r.Values(loss, flippedColumn(share)); len(values) > 0 {
+			if values := r.Values(loss.Key, flippedColumn(share)); len(values) > 0 {
 				series.X, series.Y = append(series.X, 100*share), append(series.Y, stat.Mean(values, nil))
 			}
 		}

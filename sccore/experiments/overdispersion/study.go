@@ -284,10 +284,8 @@ func record(r *run, _ *recipe.Trainer) (err error) {
 func summary(points []sccore.StepMetrics, epoch float64, qualities [2]quality) (numbers []study.Number, err error) {
 	points = qualities[0].measured(points)
 	steps := lo.Map(points, func(p sccore.StepMetrics, _ int) float64 { return float64(p.Step) })
-	last := 0 // The first evaluation in the last third.
-	for last < len(steps) && steps[last] < 2*steps[len(steps)-1]/3 {
-		last++
-	}
+	// The first evaluation in the last third.
+	last := max(0, slices.IndexFunc(steps, func(step float64) bool { return step >= 2*steps[len(steps)-1]/3 }))
 	if len(steps)-last < 2 {
 		return nil, fmt.Errorf("%d evaluations in the last third of training, want at least 2", len(steps)-last)
 	}

@@ -64,6 +64,7 @@ var Study = study.Spec[Config, data]{
 		var settings augmentation.Config
 		try.E(d.trained[cells[0].Name()].DecodeConfig(&settings))
 		d.Data, err = augmentation.Open(o, dataset, settings.Shares, cells[0].Seed)
+		d.Unread = []string{} // The records of the encoders list the skipped files.
 		return d, err
 	},
 	Numbers: func(d data, c study.Cell[Config]) []study.Number {
@@ -141,9 +142,6 @@ type data struct {
 	augmentation.Data
 	trained map[string]study.Record
 }
-
-// Skipped is empty because the records of the encoders list the skipped files.
-func (data) Skipped() []string { return []string{} }
 
 // worker measures encoders. It compiles each architecture once.
 type worker map[string]*methods.FeatureExtractor

@@ -162,10 +162,10 @@ var byPlace = encoders.ByPlace(
 // It also returns the names of the classes. A row and column without records is an error.
 func Predictions(r study.Results, b compute.Backend, data, out, row, column string, n int) (_ []figures.Segmented, _ []string, err error) {
 	defer try.Handle(&err)
-	record, c, dataset, file, err := encoders.Recorded[Config](r, out, Name, row, column)
+	record, c, file, err := encoders.Recorded[Config](r, out, row, column)
 	try.E(err)
 	c.Encoder = try.E1(c.Encoder.Locate(out, r.Profile, record.Seed))
-	images := try.E1(open(study.Options{Data: data}, dataset, c, record.Seed))
+	images := try.E1(open(study.Options{Data: data}, record.Dataset, c, record.Seed))
 	encoder := try.E1(c.Encoder.Open(b, record.Seed))
 	defer encoder.Close()
 	trainer := try.E1(evaluation.NewSegmentationTrainer(b, c.training(encoder.ViT, len(images.Test.Classes))))
@@ -179,7 +179,7 @@ func Predictions(r study.Results, b compute.Backend, data, out, row, column stri
 	err = trainer.Predict(which, trainer.Frozen.Whole(context.Background(), which),
 		func(place int, a *datasets.SegmentedImage, head int, classes []uint8) error {
 			if head == best {
-				predictions[place] = figures.Segmented{Image: a, Predicted: classes, Colours: encoders.Colours(dataset, images.Test)}
+				predictions[place] = figures.Segmented{Image: a, Predicted: classes, Colours: encoders.Colours(record.Dataset, images.Test)}
 			}
 			return nil
 		})
@@ -220,12 +220,8 @@ func test(t *trainer, r *run, _ evaluation.SegmentationConfig, losses []float32)
 	heldOut := try.E1(evaluate(r, t, r.Data.heldOut))
 	t.Frozen.Images = r.Data.Test
 	tested := try.E1(evaluate(r, t, r.Data.tested))
-	c, best := r.Cell.Config, 0
-	for i := range heldOut {
-		if heldOut[i].MIoU > heldOut[best].MIoU {
-			best = i
-		}
-	}
+	c := r.Cell.Config
+	_, best := lo.MaxIndexBy(heldOut, func(a, b metrics.Segmentation) bool { return a.MIoU > b.MIoU })
 	details := map[string]float64{"accuracy": tested[best].Accuracy, "rate": c.LearningRates[best], "loss": float64(losses[best])}
 	for i, rate := range c.LearningRates {
 		details[fmt.Sprintf("held_out_miou_rate_%g", rate)], details[fmt.Sprintf("miou_rate_%g", rate)] = heldOut[i].MIoU, tested[i].MIoU

@@ -139,12 +139,9 @@ func Sheet(ctx context.Context, b compute.Backend, o study.Options, video, frame
 	}
 	add := func(label string, mask func(i int) ([]uint8, error)) (err error) {
 		defer try.Handle(&err)
-		var row []image.Image
-		for _, i := range chosen {
-			pixels := try.E1(v.Frame(i))
-			labels := try.E1(mask(i))
-			row = append(row, figures.Overlay(pixels, labels, v.Height, v.Width))
-		}
+		row := lo.Map(chosen, func(i, _ int) image.Image {
+			return figures.Overlay(try.E1(v.Frame(i)), try.E1(mask(i)), v.Height, v.Width)
+		})
 		sheet.RowLabels, sheet.Images = append(sheet.RowLabels, label), append(sheet.Images, row)
 		return nil
 	}

@@ -104,23 +104,14 @@ const BothBegin = " The full method and its control, alignment for as many steps
 
 // Values returns columns that show the values of the records' columns of the same names, or a detail of them unless it is empty.
 func Values(detail string, columns ...string) []study.Column {
-	made := study.Columns(columns...)
-	for i := range made {
-		made[i].Detail = detail
-	}
-	return made
+	return lo.Map(columns, func(column string, _ int) study.Column { return study.Column{Head: column, Detail: detail} })
 }
 
 // Details returns columns that show details of the records in the columns from. The detail named value is the value of the records.
 func Details(from []string, value string, details ...string) []study.Column {
-	columns := study.Columns(details...)
-	for i, head := range details {
-		columns[i].From = from
-		if head != value {
-			columns[i].Detail = head
-		}
-	}
-	return columns
+	return lo.Map(details, func(head string, _ int) study.Column {
+		return study.Column{Head: head, From: from, Detail: lo.Ternary(head == value, "", head)}
+	})
 }
 
 // Plain returns the tables of an experiment that the paper has no table of: one, of the values of all rows and columns with records. paper is the table whose rows

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/dsnet/try"
@@ -121,17 +120,15 @@ func (e Tuning[C, D, T, R, M]) Spec() study.Spec[C, D] {
 	}
 }
 
-// Recorded is what a picture shows of a row and column: the record of the lowest seed, its configuration, its dataset, and the file of what it has left. A row and
-// column without records is an error.
-func Recorded[C any](results study.Results, out, experiment, row, column string) (record study.Record, config C, dataset, file string, err error) {
+// Recorded is what a picture shows of a row and column: the record of the lowest seed, its configuration, and the file of what it has left. A row and column without
+// records is an error.
+func Recorded[C any](results study.Results, out, row, column string) (record study.Record, config C, file string, err error) {
 	group := results.Of(row, column)
 	if len(group) == 0 {
-		return record, config, "", "", fmt.Errorf("no record of %s, %s in the %s profile", row, column, results.Profile)
+		return record, config, "", fmt.Errorf("no record of %s, %s in the %s profile", row, column, results.Profile)
 	}
-	record = group[0]
-	err = record.DecodeConfig(&config)
-	dataset, _, _ = strings.Cut(record.Cell, "/")
-	return record, config, dataset, filepath.Join(study.Folder(out, experiment), filepath.FromSlash(record.Encoder)), err
+	err = group[0].DecodeConfig(&config)
+	return group[0], config, group[0].File(out, group[0].Encoder), err
 }
 
 // tuner runs cells one after the other. It keeps the trainers that it has compiled, by their configuration: they serve all encoders of one architecture.

@@ -2,7 +2,6 @@ package figures
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -123,14 +122,9 @@ func (s Scoreboard) Verdicts(kind DataKind) map[string]Verdict {
 
 // caption sums up, says how to read the columns, and names what is behind our numbers, in one sentence each.
 func (s Scoreboard) caption() []string {
-	type counted struct {
-		Title string
-		All   int
-		Of    map[string]int // By verdict.
-	}
-	counts := lo.Map([]DataKind{Synthetic, Real}, func(kind DataKind, _ int) counted {
-		verdicts := s.Verdicts(kind)
-		return counted{sectionTitles[kind], len(verdicts), lo.CountValuesBy(slices.Collect(maps.Values(verdicts)), func(v Verdict) string { return string(v) })}
+	counts := lo.Map([]DataKind{Synthetic, Real}, func(kind DataKind, _ int) map[string]any {
+		verdicts := lo.Map(lo.Values(s.Verdicts(kind)), func(v Verdict, _ int) string { return string(v) })
+		return map[string]any{"Title": sectionTitles[kind], "All": len(verdicts), "Of": lo.CountValues(verdicts)}
 	})
 	return append(sentences("claims", map[string]any{
 		"Counts": counts, "MinSeeds": MinSeeds, "Profile": s.Profile, "Synthetic": len(s.of(Synthetic)) > 0,

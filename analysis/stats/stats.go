@@ -117,13 +117,8 @@ func PValue(values []float64) float64 {
 // where the result is at most α errs anywhere among the tests with probability at most α, however they depend on each other. A test without a p-value,
 // NaN, stays so and counts as one of the tests.
 func Holm(p []float64) []float64 {
-	sorted, order := slices.Clone(p), make([]int, len(p))
-	for i, value := range sorted {
-		if math.IsNaN(value) { // Last.
-			sorted[i] = math.Inf(1)
-		}
-	}
-	floats.Argsort(sorted, order)
+	order := make([]int, len(p)) // Without a p-value a test is last.
+	floats.Argsort(lo.Map(p, func(value float64, _ int) float64 { return lo.Ternary(math.IsNaN(value), math.Inf(1), value) }), order)
 	corrected, most := make([]float64, len(p)), 0.0
 	for before, i := range order {
 		corrected[i] = math.NaN()

@@ -188,10 +188,7 @@ func InForm(features *mat.Dense, form string, dimensions int) *mat.Dense {
 
 // NewFeaturesInForm brings features into a form. flat holds vectors of length dim, with all views of an image together; labels holds the class of each image.
 func NewFeaturesInForm(flat []float32, dim int, labels []int32, classes int, form string) (*Features, error) {
-	rows := mat.NewDense(len(flat)/dim, dim, nil)
-	for i, x := range flat {
-		rows.RawMatrix().Data[i] = float64(x)
-	}
+	rows := mat.NewDense(len(flat)/dim, dim, lo.Map(flat, func(x float32, _ int) float64 { return float64(x) }))
 	return NewFeatures(InForm(rows, form, classes), labels, 1)
 }
 

@@ -29,13 +29,8 @@ func (f *Features) Classify() []int {
 
 // Error is 𝓔(f), the share of views that [Features.Classify] puts into the wrong class, in [0, 1].
 func (f *Features) Error() float64 {
-	wrong := 0
-	for i, k := range f.Classify() {
-		if k != f.ClassOf(i) {
-			wrong++
-		}
-	}
-	return float64(wrong) / float64(f.Len())
+	wrong := lo.Filter(f.Classify(), func(class, i int) bool { return class != f.ClassOf(i) })
+	return float64(len(wrong)) / float64(f.Len())
 }
 
 // Factors are the three numbers that decide over a view's class after lemma condition_cls_correct, and the error that they make.

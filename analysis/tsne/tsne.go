@@ -185,12 +185,7 @@ func Affinities(features mat.Matrix, perplexity float64) (*mat.SymDense, error) 
 
 // neighbourhood returns p_·|i by bisection of β_i.
 func neighbourhood(squared []float64, i int, perplexity float64) []float64 {
-	nearest := math.Inf(1) // Subtracted from all, so that the largest exponential is 1.
-	for j, d := range squared {
-		if j != i {
-			nearest = min(nearest, d)
-		}
-	}
+	nearest := lo.Min(lo.WithoutNth(squared, i)) // Subtracted from all, so that the largest exponential is 1.
 	p := make([]float64, len(squared))
 	target, beta, low, high := math.Log(perplexity), 1.0, 0.0, math.Inf(1)
 	for range 200 {

@@ -237,20 +237,28 @@ func (p *instanceParser) annotation(i int) error {
 // checkAnnotations skips annotations that do not fit to the rest of the file, when all of it is read: the lists may come in any order.
 func (in *Instances) checkAnnotations() {
 	ids := map[int64]bool{}
-	in.Annotations = slices.DeleteFunc(in.Annotations, func(a Annotation) bool {
-		_, known := in.images[a.Image]
-		var err error
-		switch {
-		case ids[a.ID]:
-			err = errors.New("its id is there twice")
-		case !known:
-			err = fmt.Errorf("there is no image %v", ID(a.Image))
-		case !in.categories[a.Category]:
-			err = fmt.Errorf("there is no category %v", ID(a.Category))
-		case a.Box[2] < 0 || a.Box[3] < 0:
-			err = fmt.Errorf("its box has %g×%g pixels", a.Box[2], a.Box[3])
-		}
+	in.skipAnnotations(func(a Annotation) error {
+		twice := ids[a.ID]
 		ids[a.ID] = true
+		_, known := in.images[a.Image]
+		switch {
+		case twice:
+			return errors.New("its id is there twice")
+		case !known:
+			return fmt.Errorf("there is no image %v", ID(a.Image))
+		case !in.categories[a.Category]:
+			return fmt.Errorf("there is no category %v", ID(a.Category))
+		case a.Box[2] < 0 || a.Box[3] < 0:
+			return fmt.Errorf("its box has %g×%g pixels", a.Box[2], a.Box[3])
+		}
+		return nil
+	})
+}
+
+// skipAnnotations skips the annotations with a fault.
+func (in *Instances) skipAnnotations(fault func(a Annotation) error) {
+	in.Annotations = slices.DeleteFunc(in.Annotations, func(a Annotation) bool {
+		err := fault(a)
 		if err != nil {
 			in.skip(fmt.Sprintf("annotation %v", ID(a.ID)), err)
 		}
@@ -269,12 +277,6 @@ func (in *Instances) skip(which string, why error) {
 // missing, of another size than its image, or have no polygon of three corners, or runs that do not add up.
 func (in *Instances) RequireMasks() []Skipped {
 	before := len(in.Skipped)
-	in.Annotations = slices.DeleteFunc(in.Annotations, func(a Annotation) bool {
-		err := a.Mask.check(in.images[a.Image])
-		if err != nil {
-			in.skip(fmt.Sprintf("annotation %v", ID(a.ID)), err)
-		}
-		return err != nil
-	})
+	in.skipAnnotations(func(a Annotation) error { return a.Mask.check(in.images[a.Image]) })
 	return in.Skipped[before:]
 }

@@ -133,10 +133,15 @@ func (s *AnnotatedScenes) otherSize(size int) error {
 	return fmt.Errorf("%s: canvases of %d pixels were read, not of %d", s.Name, s.size, size)
 }
 
-// Colours returns the colours of masks: by class as the dataset's authors have them, or else the ones that PASCAL VOC numbers its objects with. Entries without
-// a class are black, and entry [Ignore] is VOC's colour of borders. It has 256 entries, so that a mask drawn with it is a PNG in VOC's format.
+// ClassColours returns the colours of the classes, 0xRRGGBB, as the dataset's authors have them, or else the ones that PASCAL VOC numbers its objects with.
+func (s *Segmentation) ClassColours() []uint32 {
+	return lo.CoalesceSliceOrEmpty(s.colours, vocColours(len(s.Classes)))
+}
+
+// Colours returns the colours of masks, by class as [Segmentation.ClassColours] does. Entries without a class are black, and entry [Ignore] is VOC's colour of borders.
+// It has 256 entries, so that a mask drawn with it is a PNG in VOC's format.
 func (s *Segmentation) Colours() color.Palette {
-	palette := Palette(lo.CoalesceSliceOrEmpty(s.colours, vocColours(len(s.Classes))))
+	palette := Palette(s.ClassColours())
 	palette[Ignore] = color.RGBA{224, 224, 192, 255}
 	return palette
 }
@@ -253,7 +258,6 @@ func (s *Segmentation) Only(classes ...string) (*Segmentation, error) {
 	of := bytes.Repeat([]uint8{Ignore}, 256)
 	only := *s
 	only.Classes, only.colours = slices.Clone(classes), nil
-	palette := s.Colours()
 	for i, name := range classes {
 		class := slices.Index(s.Classes, name)
 		if class < 0 {
@@ -263,8 +267,7 @@ func (s *Segmentation) Only(classes ...string) (*Segmentation, error) {
 			return nil, fmt.Errorf("class %q is given twice", name)
 		}
 		of[class] = uint8(i)
-		r, g, b, _ := palette[class].RGBA()
-		only.colours = append(only.colours, r>>8<<16|g>>8<<8|b>>8)
+		only.colours = append(only.colours, s.ClassColours()[class])
 	}
 	if len(classes) == 0 {
 		return nil, fmt.Errorf("%s: no classes to keep", s.Name)

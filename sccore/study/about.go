@@ -29,7 +29,7 @@ type description struct {
 	Seeds map[Profile]int // By profile, if they are not 3, or 5 in the profiles quick and real.
 	// Settings are changes to a configuration, one block after the other, with the names of records. A block's condition, under the key when, is a text of words, all of which
 	// have to hold: quick is a fact such as the profile, "smoke|quick" is one of two, and "!full" is its absence.
-	Settings []map[string]any
+	Settings []map[any]any
 	Tables   map[string]Table // What is fixed of tables, by the names that code has for them.
 
 	blocks []block
@@ -69,19 +69,11 @@ func describe(name string) *description {
 
 // named gives groups of settings the type that JSON takes.
 func named(value any) any {
-	switch value := value.(type) {
-	case map[string]any:
-		for key := range value {
-			value[key] = named(value[key])
-		}
-	case map[any]any:
-		group := map[string]any{}
-		for key := range value {
-			group[fmt.Sprint(key)] = named(value[key])
-		}
-		return group
+	group, is := value.(map[any]any)
+	if !is {
+		return value
 	}
-	return value
+	return lo.MapEntries(group, func(key, inner any) (string, any) { return fmt.Sprint(key), named(inner) })
 }
 
 // InfoOf is what lists show of an experiment.
@@ -239,12 +231,8 @@ func (r Results) cell(row Row, column Column) (cell figures.Cell) {
 
 // architecture names the architecture of the encoder that a row's records evaluate; empty without one.
 func (r Results) architecture(row string, columns ...string) string {
-	for _, column := range columns {
-		if records := r.Of(row, column); len(records) > 0 {
-			return records[0].start().Encoder.Architecture
-		}
-	}
-	return ""
+	records := lo.FlatMap(columns, func(column string, _ int) []Record { return r.Of(row, column) })
+	return lo.FirstOrEmpty(records).start().Encoder.Architecture
 }
 
 // Cell returns the values of a row and a column by ascending seed as a cell of a table, which names their records.
@@ -260,10 +248,8 @@ func (r Results) Derived(values []float64, column string, rows ...string) figure
 // cellOf returns values as a cell of a table, which names the records behind them.
 func cellOf(values []float64, records []Record) figures.Cell {
 	c := figures.Cell{Paper: math.NaN(), Ours: values}
-	for _, record := range records {
-		if place := record.Place(); place != "" && len(values) > 0 {
-			c.Records = append(c.Records, place)
-		}
+	if len(values) > 0 {
+		c.Records = lo.Compact(lo.Map(records, func(r Record, _ int) string { return r.Place() }))
 	}
 	return c
 }

@@ -80,19 +80,16 @@ func chosen(field string, alternative int) string {
 }
 
 // matches lists what the "*" of a pattern is in columns with records.
-func (r Results) matches(pattern string) (texts []string) {
+func (r Results) matches(pattern string) []string {
 	before, after, ok := strings.Cut(pattern, "*")
 	if !ok {
 		return nil
 	}
-	for _, column := range r.Columns() {
+	return lo.FilterMap(r.Columns(), func(column string, _ int) (string, bool) {
 		text, starts := strings.CutPrefix(column, before)
 		text, ends := strings.CutSuffix(text, after)
-		if starts && ends && !strings.Contains(text, "/") {
-			texts = append(texts, text)
-		}
-	}
-	return texts
+		return text, starts && ends && !strings.Contains(text, "/")
+	})
 }
 
 // evidence measures the quantity of a claim by one of its alternatives, with a text for "*".

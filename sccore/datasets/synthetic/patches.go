@@ -79,15 +79,9 @@ func (w *Patches) Draw(n int) ImagePairs {
 
 // randomUnit is a random direction.
 func randomUnit(rng *rand.Rand, dim int) []float64 {
-	direction, square := make([]float64, dim), 0.0
-	for d := range direction {
-		direction[d] = rng.NormFloat64()
-		square += direction[d] * direction[d]
-	}
-	for d := range direction {
-		direction[d] /= math.Sqrt(square)
-	}
-	return direction
+	direction := lo.Times(dim, func(int) float64 { return rng.NormFloat64() })
+	length := math.Sqrt(lo.SumBy(direction, func(x float64) float64 { return x * x }))
+	return lo.Map(direction, func(x float64, _ int) float64 { return x / length })
 }
 
 // CorrespondenceScores simulates the scores of all pairs of patches of two images, [patches²] each: a student's p, a teacher's q, and whether the two patches
@@ -97,16 +91,9 @@ func CorrespondenceScores(patches int, student, teacher float64, seed uint64) (p
 	const classes, dim = 8, 32
 	rng := rand.New(rand.NewPCG(seed, 8))
 	vector := func(mean []float64, deviation float64) []float64 {
-		x := make([]float64, dim)
-		for d := range x {
-			x[d] = deviation * rng.NormFloat64()
-			if mean != nil {
-				x[d] += mean[d]
-			}
-		}
-		return x
+		return lo.Map(mean, func(m float64, _ int) float64 { return m + deviation*rng.NormFloat64() })
 	}
-	directions := lo.Times(classes, func(int) []float64 { return vector(nil, 1/math.Sqrt(dim)) })
+	directions := lo.Times(classes, func(int) []float64 { return vector(make([]float64, dim), 1/math.Sqrt(dim)) })
 	type patch struct {
 		class            int
 		student, teacher []float64

@@ -154,15 +154,13 @@ func stageOf(c study.Cell[maintable.Config]) recipe.Stage {
 }
 
 // record measures the online branch, and line 7 also with the filter left out, and records each column.
-func record(r *run, t *recipe.Trainer) error {
-	err := recordRow(r, r.Cell.Row, t.Frozen)
-	if err != nil || r.Cell.Row != filteredRow {
-		return err
+func record(r *run, t *recipe.Trainer) (err error) {
+	defer try.Handle(&err)
+	try.E(recordRow(r, r.Cell.Row, t.Frozen))
+	if r.Cell.Row != filteredRow {
+		return nil
 	}
-	before, err := t.Extractor(false)
-	if err != nil {
-		return err
-	}
+	before := try.E1(t.Extractor(false))
 	defer before.Close()
 	return recordRow(r, beforeRow, before)
 }

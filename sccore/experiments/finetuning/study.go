@@ -72,9 +72,7 @@ func open(o study.Options, dataset string, c Config, seed int) (d evaluation.Dat
 	if d, err = source.Segmentation(datasets.Train, datasets.Test); err != nil {
 		return d, err
 	}
-	for _, set := range []**datasets.Segmentation{&d.Train, &d.Test} { // Records identify the whole dataset.
-		*set = (*set).Pick(datasets.Spread((*set).Len(), c.Images))
-	}
+	d.Train, d.Test = d.Train.Pick(datasets.Spread(d.Train.Len(), c.Images)), d.Test.Pick(datasets.Spread(d.Test.Len(), c.Images)) // Records identify the whole dataset.
 	return d, nil
 }
 
@@ -131,12 +129,7 @@ func test(t *finetune.SegmentationTrainer, r *run, config finetune.SegmentationT
 	c, images := r.Cell.Config, r.Data.Test
 	r.Say("evaluating on %d images", images.Len())
 	tested := try.E1(c.Inference.Evaluate(r.Context, images, t.Segment))
-	colours := make([]uint32, len(images.Classes))
-	for i, colour := range images.Colours()[:len(colours)] {
-		red, green, blue, _ := colour.RGBA()
-		colours[i] = red>>8<<16 | green>>8<<8 | blue>>8
-	}
-	description := finetune.SegmenterDescription{Dataset: r.Data.Name, Classes: images.Classes, Colours: colours, Inference: c.Inference}
+	description := finetune.SegmenterDescription{Dataset: r.Data.Name, Classes: images.Classes, Colours: images.ClassColours(), Inference: c.Inference}
 	try.E(t.Export(filepath.Join(r.Dir, encoders.Model), description, map[string]string{"cell": r.Cell.Name()}))
 	details := map[string]float64{"accuracy": tested.Accuracy, "loss": last.Loss}
 	for class, iou := range tested.IoU {

@@ -94,11 +94,7 @@ const (
 func tables(results study.Results) []figures.Table {
 	rows := encoders.AllRows(results, "semantic_seg", results.Columns()...)
 	columns := encoders.ColumnsOf(results, rows, results.Columns()...)
-	slices.SortFunc(columns, func(a, b string) int { // Linear first.
-		before, kind, _ := strings.Cut(a, "/")
-		after, other, _ := strings.Cut(b, "/")
-		return cmp.Or(cmp.Compare(before, after), cmp.Compare(slices.Index([]string{linear, nearest}, kind), slices.Index([]string{linear, nearest}, other)))
-	})
+	slices.SortFunc(columns, encoders.ByPlace(encoders.DatasetsOf(columns), []string{linear, nearest}))
 	t := encoders.Alone("Recall of classes over patches",
 		"Mean over classes of the share of patches that are classified rightly. "+chances(results, rows, columns, detailChance)+"The paper has no such table.",
 		rows, study.Columns(columns...)...)

@@ -115,13 +115,11 @@ func (w worker) Run(r *run) (err error) {
 		}
 	}
 	if c.Init != "" {
-		err = w.fromFile(r, stages[len(stages)-1])
+		try.E(w.fromFile(r, stages[len(stages)-1]))
 	} else if r.Wants(recipe.RowRandom) {
-		if err = w["first"].Begin(uint64(r.Cell.Seed)); err == nil {
-			err = record(r, recipe.RowRandom, w["first"].Frozen, "")
-		}
+		try.E(w["first"].Begin(uint64(r.Cell.Seed)))
+		try.E(record(r, recipe.RowRandom, w["first"].Frozen, ""))
 	}
-	try.E(err)
 	for _, s := range stages {
 		t, row, dir := w[s.Name], rowsOf[s.Name], filepath.Join(r.Dir, s.Name)
 		if s.Name == "control" && !r.Wants(row) {
@@ -149,11 +147,10 @@ func (w worker) fromFile(r *run, second recipe.Stage) (err error) {
 	}
 	frozen := try.E1(t.Extractor(false))
 	defer frozen.Close()
-	if err := saveStart(r, t, frozen.ViT); err != nil { // Before the record, so that a run that is killed in between writes it again.
-		return err
-	}
-	if err := record(r, recipe.RowInit, frozen, ""); err != nil || !r.Wants(recipe.RowRandom) {
-		return err
+	try.E(saveStart(r, t, frozen.ViT)) // Before the record, so that a run that is killed in between writes it again.
+	try.E(record(r, recipe.RowInit, frozen, ""))
+	if !r.Wants(recipe.RowRandom) {
+		return nil
 	}
 	try.E(t.Begin(uint64(r.Cell.Seed)))
 	return record(r, recipe.RowRandom, frozen, "")

@@ -267,13 +267,7 @@ func batches(r *run, fixed evaluation.FrozenFeatures, crops []evaluation.Patches
 		if crops == nil {
 			return fixed.Crops(ctx, samples)
 		}
-		return func(yield func(evaluation.Patches, error) bool) {
-			for _, patches := range computed {
-				if !yield(patches, nil) {
-					return
-				}
-			}
-		}
+		return datasets.InTurn(ctx, len(computed), 0, func(i int) (evaluation.Patches, error) { return computed[i], nil })
 	}
 }
 

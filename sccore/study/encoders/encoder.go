@@ -245,19 +245,15 @@ func anyTrained(o study.Options) bool {
 
 // Locate returns a recorded encoder with the current path of its file. It finds encoders of the experiment pretrain below out by their content, in case
 // out has moved since they were recorded. Other files keep their path.
-func (e Encoder) Locate(out string, profile study.Profile, seed int) (Encoder, error) {
+func (e Encoder) Locate(out string, profile study.Profile, seed int) (_ Encoder, err error) {
+	defer try.Handle(&err)
 	if titles[e.Row] == "" || e.Weights == "" {
 		return e, nil
 	}
+	same := func(candidate seeded) bool { return candidate.Row == e.Row && candidate.Digest == e.Digest }
 	for _, read := range []bool{true, false} {
-		all, err := pretrained(out, profile, seed+1, read)
-		if err != nil {
-			return e, err
-		}
-		for _, candidate := range all {
-			if candidate.Row == e.Row && candidate.Digest == e.Digest {
-				return candidate.Encoder, nil
-			}
+		if found, ok := lo.Find(try.E1(pretrained(out, profile, seed+1, read)), same); ok {
+			return found.Encoder, nil
 		}
 	}
 	return e, nil

@@ -12,10 +12,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dsnet/try"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/experiments/ablation"
+	"github.com/semcon/semcon/sccore/experiments/extendedtraining"
 	"github.com/semcon/semcon/sccore/experiments/finetuning"
 	"github.com/semcon/semcon/sccore/experiments/overdispersion"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
@@ -114,6 +117,32 @@ func TestRealProfile(t *testing.T) {
 	published.Set[0] = "init=" + file
 	if err := e.Run(t.Context(), b, published); err == nil || !strings.Contains(err.Error(), "it has no head of patches") {
 		t.Errorf("a published encoder as the start: %v", err)
+	}
+	// Continuations of the file with new heads of the baselines, beside the method. There is one kind of images.
+	tiny := try.E1(sccore.EncoderOf(file)).Name
+	continued := study.Options{Profile: study.Real, Out: out, Data: data, Seeds: 1, Only: []string{"*/dino", "*/ibot"}, Set: append([]string{
+		"weights=" + file, "second.encoder=" + tiny, "first.encoder=" + tiny, "own.encoder=" + tiny, "first.canvas=48", "own.canvas=48", "first.batch=4", "own.batch=4", "first.steps=6", "own.steps=6",
+		"first.warmup=1", "own.warmup=1", "first.views.global_size=28", "own.views.global_size=28", "own.head.hidden=16", "own.head.bottleneck=8", "own.head.out=8", "evaluate_every=3",
+	}, small[1:]...)}
+	if err := extendedtraining.Study.Run(t.Context(), b, continued); err != nil {
+		t.Fatal(err)
+	}
+	cells := map[string]bool{}
+	for _, r := range studytest.Records(t, out, extendedtraining.Name) {
+		cells[r.Cell] = true
+		if !strings.Contains(r.Data, "PASCAL VOC") || strings.Contains(r.Cell, "own") != strings.Contains(r.Protocol, "new heads") {
+			t.Errorf("%s: %s; %s", r.Cell, r.Protocol, r.Data)
+		}
+	}
+	if got, want := len(cells), 2*len([]string{"start", "own-mixture", "alignment", "method"}); got != want {
+		t.Errorf("%d cells, want %d: %v", got, want, cells)
+	}
+	continuations, err := extendedtraining.Study.Load(study.Options{Out: out, Profile: study.Real})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := extendedtraining.Study.Tables(continuations)[2].Markdown(); !strings.Contains(text, recipe.ColumnRecall) || !strings.Contains(text, "the method − alignment alone") {
+		t.Errorf("table\n%s", text)
 	}
 	for set, want := range map[string]string{"": "--set init=FILE", "seeds": "--data DIR"} {
 		o := study.Options{Profile: study.Real, Out: out, Data: data}

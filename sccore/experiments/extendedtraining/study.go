@@ -57,6 +57,9 @@ const (
 // titles are the names of baselines in tables and figures.
 var titles = map[string]string{selfdistillation.DINO: "DINO", selfdistillation.IBOT: "iBOT", selfdistillation.Mugs: "Mugs"}
 
+// fromFile reports whether a profile continues from a file. Real has one kind of images, so that own losses have the mixture alone.
+func fromFile(profile study.Profile) bool { return profile == study.Full || profile == study.Real }
+
 // ProfileConfig returns the configuration of a baseline in a profile before --set, for real images if read is true, else for synthetic ones.
 func ProfileConfig(profile study.Profile, read bool, baseline string) Config {
 	c := Config{Config: maintable.ProfileConfig(profile, read), Start: selfdistillation.Default(baseline), Own: selfdistillation.Default(baseline)}
@@ -71,7 +74,8 @@ func ProfileConfig(profile study.Profile, read bool, baseline string) Config {
 		// ten local crops beside the method's four.
 		own.WeightDecay, own.EpochSteps = own.FinalWeightDecay, 1_281_167/method.Batch
 	} else { // The baseline is as small as the method. Epochs count the synthetic images.
-		own.Encoder, own.Views, own.ImageSize, own.EpochSteps = method.Encoder, method.Views, method.ImageSize, max(1, c.Images/method.Batch)
+		own.Encoder, own.Positions, own.Views, own.ImageSize = method.Encoder, method.Positions, method.Views, method.ImageSize
+		own.EpochSteps = max(1, c.Images/method.Batch)
 		own.WeightDecay, own.FinalWeightDecay = method.WeightDecay, method.FinalWeightDecay
 		c.Start = *own
 	}
@@ -84,7 +88,7 @@ func (c Config) check(profile study.Profile, read bool) error {
 		return err
 	}
 	err := settings.CheckGroup("own", c.Own)
-	if profile != study.Full { // There the start is the authors' run.
+	if !fromFile(profile) {
 		err = cmp.Or(settings.CheckGroup("start", c.Start), err)
 	}
 	switch {
@@ -118,7 +122,7 @@ func cells(o study.Options, dataset string) (cells []study.Cell[Config], err err
 		if c.Own.Method != baseline || c.Start.Method != baseline {
 			return nil, fmt.Errorf("--set own.method=%s, start.method=%s: choose baselines with --only '%s'", c.Own.Method, c.Start.Method, c.Own.Method)
 		}
-		if o.Profile == study.Full && c.Weights == "" {
+		if fromFile(o.Profile) && c.Weights == "" {
 			continue
 		}
 		try.E(c.check(o.Profile, read))
@@ -130,12 +134,15 @@ func cells(o study.Options, dataset string) (cells []study.Cell[Config], err err
 		configs[baseline] = c
 	}
 	if len(configs) == 0 {
-		return nil, errors.New("the full profile starts from official checkpoints: --set dino.weights=FILE, ibot.weights=FILE or mugs.weights=FILE")
+		return nil, fmt.Errorf("the %s profile starts from files, such as official checkpoints: --set dino.weights=FILE, ibot.weights=FILE or mugs.weights=FILE", o.Profile)
 	}
+	rows := lo.Reject(study.TableOf(Name, "values").Rows, func(row study.Row, _ int) bool {
+		return o.Profile == study.Real && (row.Key == rowObjects || row.Key == rowScenes)
+	})
 	for seed := range study.Seeds(Name, o) {
 		for _, baseline := range selfdistillation.Names {
 			if config, ok := configs[baseline]; ok {
-				cells = append(cells, lo.Map(study.TableOf(Name, "values").Rows, func(row study.Row, _ int) study.Cell[Config] {
+				cells = append(cells, lo.Map(rows, func(row study.Row, _ int) study.Cell[Config] {
 					return maintable.NewCell(dataset, seed, config, baseline, row.Key)
 				})...)
 			}
@@ -203,7 +210,7 @@ var Study = maintable.Spec(study.Spec[Config, maintable.Data]{
 	},
 	ProfileConfig: func(r study.Record, config Config) Config {
 		c := ProfileConfig(r.Profile, r.Kind == figures.Real, config.Own.Method)
-		if r.Profile == study.Full { // It needs a file.
+		if fromFile(r.Profile) {
 			c.Weights, c.WeightsSHA256 = config.Weights, config.WeightsSHA256
 		}
 		return c

@@ -10,6 +10,7 @@ import (
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/selfdistillation"
 	"github.com/semcon/semcon/sccore/study"
@@ -38,7 +39,7 @@ func columns(r study.Results, kinds []string) []string {
 	return lo.FlatMap(baselines(r), func(baseline string, _ int) []string {
 		return lo.FilterMap(kinds, func(kind string, _ int) (string, bool) {
 			column := columnOf(baseline, kind)
-			return column, slices.Contains(maintable.Columns, kind) || slices.Contains(r.Columns(), column) // Others are of the full profile.
+			return column, r.Profile != study.Real && slices.Contains(maintable.Columns, kind) || slices.Contains(r.Columns(), column)
 		})
 	})
 }
@@ -55,7 +56,7 @@ func table(r study.Results, name, label string, kinds []string) study.Table {
 	default:
 		t.Title += ", ours on synthetic images"
 	}
-	t.Caption, t.Columns = t.Caption+common, study.Columns(columns(r, kinds)...)
+	t.Caption, t.Columns = t.Caption+common, study.Columns(columns(r, slices.Concat(kinds, recipe.RecallColumns))...)
 	return t
 }
 
@@ -75,8 +76,9 @@ func tables(r study.Results) []figures.Table {
 	}
 	gains, values := table(r, "gains", "Fig. longer_training", ofFigure), table(r, "values", "Fig. longer_training_full", ofFullFigure)
 	compared := table(r, "differences", "Fig. longer_training", ofFigure)
+	by := lo.Ternary(r.Profile == study.Real, recipe.ColumnRecall, maintable.ColumnMIoU)
 	for i, d := range compared.Rows {
-		compared.Rows[i].Heads = append(d.Heads[:1:1], stats.MeanInterval(pooled(r, maintable.ColumnMIoU, d.Key, d.Minus)).Text("%+.1f"))
+		compared.Rows[i].Heads = append(d.Heads[:1:1], stats.MeanInterval(pooled(r, by, d.Key, d.Minus)).Text("%+.1f"))
 	}
 	for _, t := range []*study.Table{&gains, &values, &compared} {
 		t.Caption += heads

@@ -23,6 +23,7 @@ import (
 	"github.com/dsnet/try"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/study"
@@ -159,6 +160,10 @@ func measured(name string, out, experiment, profile, data string, rows []string)
 				n.Low, n.High = digits(i.Low), digits(i.High)
 			case i.N > 1:
 				n.SD = digits(i.SD)
+			case isDifference: // One seed has an interval over test images, where they are counted.
+				if images := results.Images(figures.Quantity{Column: column, Row: of, MinusRow: minus}); images.N > 0 {
+					n.Low, n.High = digits(images.Low), digits(images.High)
+				}
 			}
 			all = append(all, n)
 		}

@@ -53,12 +53,15 @@ func (s Spec[C, D]) Selected(records []Record, o Options) (selected []Record, er
 	hashes := map[string]map[string]bool{} // Of the cells of each dataset.
 	for _, r := range records {
 		dataset := r.cellDataset()
+		if r.Profile != o.Profile { // Its dataset may not be one of the profile's.
+			continue
+		}
 		if hashes[dataset] == nil {
 			if hashes[dataset], err = s.hashes(records, o, dataset); err != nil {
 				return nil, err
 			}
 		}
-		if r.Profile == o.Profile && hashes[dataset][r.ConfigHash] {
+		if hashes[dataset][r.ConfigHash] {
 			r.Asked = true
 			selected = append(selected, r)
 		}

@@ -77,8 +77,14 @@ func TestRealProfile(t *testing.T) {
 		if selected, err := e.Selected(slices.Concat(others, all), o); err != nil || len(selected) != len(all) || len(others) == 0 {
 			t.Errorf("%s: %d of %d records selected beside %d, %v", name, len(selected), len(all), len(others), err)
 		}
-		if tables, err := e.Tables(all, study.Real); err != nil || len(tables) == 0 {
+		tables, err := e.Tables(all, study.Real)
+		if err != nil || len(tables) == 0 {
 			t.Errorf("%s: %d tables, %v", name, len(tables), err)
+		}
+		for _, table := range tables { // Nobody has set the weights of losses.
+			if strings.Contains(table.Caption, "lambdas") {
+				t.Errorf("%s: %s", name, table.Caption)
+			}
 		}
 	}
 	// What follows pretrain: fine-tuning of its encoders, and losses of concentration that train its encoder on, from itself, another encoder and labels.

@@ -132,9 +132,10 @@ func TestRealProfile(t *testing.T) {
 	}
 	// Continuations of the file with new heads of the baselines, beside the method. There is one kind of images.
 	tiny := try.E1(sccore.EncoderOf(file)).Name
-	continued := study.Options{Profile: study.Real, Out: out, Data: data, Seeds: 1, Only: []string{"*/dino", "*/ibot"}, Set: append([]string{
+	continued := study.Options{Profile: study.Real, Out: out, Data: data, Seeds: 1, Set: append([]string{
 		"weights=" + file, "second.encoder=" + tiny, "first.encoder=" + tiny, "own.encoder=" + tiny, "first.canvas=48", "own.canvas=48", "first.batch=4", "own.batch=4", "first.steps=6", "own.steps=6",
 		"first.warmup=1", "own.warmup=1", "first.views.global_size=28", "own.views.global_size=28", "own.head.hidden=16", "own.head.bottleneck=8", "own.head.out=8", "evaluate_every=3",
+		"mugs.own.queue=32", "mugs.own.discrimination.hidden=16", "mugs.own.discrimination.out=8", "mugs.own.discrimination.predictor=16",
 	}, small[1:]...)}
 	if err := extendedtraining.Study.Run(t.Context(), b, continued); err != nil {
 		t.Fatal(err)
@@ -146,12 +147,15 @@ func TestRealProfile(t *testing.T) {
 			t.Errorf("%s: %s; %s", r.Cell, r.Protocol, r.Data)
 		}
 	}
-	if got, want := len(cells), 2*len([]string{"start", "own-mixture", "alignment", "method"}); got != want {
+	if got, want := len(cells), 3*len([]string{"start", "own-mixture", "alignment", "method"}); got != want {
 		t.Errorf("%d cells, want %d: %v", got, want, cells)
 	}
 	continuations, err := extendedtraining.Study.Load(study.Options{Out: out, Profile: study.Real})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if c24 := continuations.Evidence("", studytest.Claim("C24", ""))[0]; len(c24.Values) != 1 {
+		t.Errorf("C24: %v", c24.Values)
 	}
 	if text := extendedtraining.Study.Tables(continuations)[2].Markdown(); !strings.Contains(text, recipe.ColumnRecall) || !strings.Contains(text, "the method − alignment alone") {
 		t.Errorf("table\n%s", text)

@@ -221,6 +221,21 @@ func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 	if _, _, err := figures.Render(trade); err != nil {
 		t.Error(err)
 	}
+	for _, record := range records[:2*3] { // Where recall over patches is measured, it stands for segmentation.
+		record.Column = recipe.ColumnRecall
+		if err := record.Append(filepath.Join(out, Name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err = Study.Load(study.Options{Out: out, Profile: study.Quick})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all.Kinds() {
+		if panel := TradeOff(r).Panels[0]; strings.Contains(panel.Y, "recall") != (r.Of("4", recipe.ColumnRecall) != nil) || strings.Contains(panel.Y, "recall") != (len(panel.Series[0].XValues[3]) > 0) {
+			t.Errorf("%s: %s, %v", r.Kind, panel.Y, panel.Series[0].XValues)
+		}
+	}
 	tables, err := Study.Experiment().Tables(records, study.Quick)
 	if err != nil || len(tables) != 4 {
 		t.Fatalf("%d tables, %v", len(tables), err)

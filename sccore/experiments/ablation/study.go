@@ -255,12 +255,16 @@ func printedOf(paper *figures.PaperTable, column, line string) float64 {
 	return paper.Value(column, paper.Rows[number-1].Heads...)
 }
 
-// TradeOff plots the lines by their k-NN classification and linear segmentation, ours on the left, the paper's on the right. The scales differ; compare relative
-// positions.
+// TradeOff plots the lines by their k-NN classification and linear segmentation, ours on the left, the paper's on the right. Recall over patches stands for
+// segmentation without records. The scales differ; compare relative positions.
 func TradeOff(r study.Results) figures.Chart {
 	paper, title := figures.MustPaper(Name), "The lines of the ablation between two tasks"
 	if r.Kind == figures.Real {
 		title += " on images"
+	}
+	dense, axis := maintable.ColumnMIoU, "linear segmentation, mIoU (%)"
+	if !slices.Contains(r.Columns(), dense) && slices.Contains(r.Columns(), recipe.ColumnRecall) {
+		dense, axis = recipe.ColumnRecall, "linear recall over patches (%)"
 	}
 	ours, printed := figures.Series{Bars: figures.Deviations}, figures.Series{Look: 2, Hollow: true}
 	for _, line := range maintable.AllLines {
@@ -268,8 +272,8 @@ func TradeOff(r study.Results) figures.Chart {
 		// Only seeds with both numbers count, because the two are paired.
 		var x, y []float64
 		for _, record := range r.Of(name, maintable.ColumnKNN) {
-			if miou, ok := r.OfSeed(name, maintable.ColumnMIoU, record.Seed); ok {
-				x, y = append(x, record.Value), append(y, miou.Value)
+			if other, ok := r.OfSeed(name, dense, record.Seed); ok {
+				x, y = append(x, record.Value), append(y, other.Value)
 			}
 		}
 		if slices.Contains(beyond, name) && len(x) == 0 {
@@ -280,8 +284,10 @@ func TradeOff(r study.Results) figures.Chart {
 	}
 	printed.Labels = ours.Labels
 	f := figures.Chart{Title: fmt.Sprintf("%s, %s profile", title, r.Profile)}
-	for _, panel := range []figures.Curves{{Title: "ours, mean ± sd", Series: []figures.Series{ours}}, {Title: "paper", Series: []figures.Series{printed}}} {
-		panel.X, panel.Y, panel.Points = "k-NN accuracy (%)", "linear segmentation, mIoU (%)", true
+	for _, panel := range []figures.Curves{
+		{Title: "ours, mean ± sd", Y: axis, Series: []figures.Series{ours}}, {Title: "paper", Y: "linear segmentation, mIoU (%)", Series: []figures.Series{printed}},
+	} {
+		panel.X, panel.Points = "k-NN accuracy (%)", true
 		f.Panels = append(f.Panels, panel)
 	}
 	return f

@@ -215,13 +215,12 @@ func (s step) teacher() step {
 // TeacherOf returns the teacher that [Trainer.SetTeacher] can read from a file: a checkpoint, or an encoder alone, which has no head. The error names the file.
 func TeacherOf(path string) (Teacher, error) {
 	config, ok, err := configOf(path)
-	switch {
-	case err != nil:
-	case !ok:
+	if err == nil && !ok {
 		var vit encoder.ViT
 		vit, err = weights.Identify(path)
-		config.Encoder = vit.Name
-	case config.Prototypes > 0:
+		config.Encoder, config.Prototypes = vit.Name, vit.Prototypes
+	}
+	if err == nil && config.Prototypes > 0 {
 		err = fmt.Errorf("%s has an Object-Aware Filter; want a checkpoint without one, such as first/final.safetensors of a run of pretrain", path)
 	}
 	return Teacher{Encoder: config.Encoder, Head: config.PatchHead}, err

@@ -117,6 +117,15 @@ func TestTeacherWithoutAHead(t *testing.T) {
 		t.Errorf("%d scores differ from those of the backbone", len(lo.Filter(got, func(s float64, i int) bool { return s != want[i] })))
 	}
 	more(t, trainer, 2)
+	filtered := newTrainer(t, b, tinyData(), tiny())
+	trained(t, filtered, 20, 1)
+	cut := filepath.Join(dir, "filtered.safetensors")
+	if err := filtered.SaveEncoder(cut, sccore.Online, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sccore.TeacherOf(cut); err == nil || !strings.Contains(err.Error(), "has an Object-Aware Filter") {
+		t.Errorf("an encoder with a filter: %v", err)
+	}
 	withHead := newTrainer(t, b, tinyData(), taught(sccore.WithCoTAP))
 	if err := errors.Join(withHead.Begin(1), withHead.SetTeacher(file)); err == nil || !strings.Contains(err.Error(), "it has no head of patches") {
 		t.Errorf("an encoder for a teacher with a head: %v", err)

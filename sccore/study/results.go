@@ -50,18 +50,19 @@ func (s Spec[C, D]) Selected(records []Record, o Options) (selected []Record, er
 	if len(o.Set) == 0 {
 		return records, nil
 	}
+	of := lo.Filter(records, func(r Record, _ int) bool { return r.Profile == o.Profile })
+	if len(of) == 0 { // Settings that the experiment does not know are still an error.
+		of = records
+	}
 	hashes := map[string]map[string]bool{} // Of the cells of each dataset.
-	for _, r := range records {
+	for _, r := range of {
 		dataset := r.cellDataset()
-		if r.Profile != o.Profile { // Its dataset may not be one of the profile's.
-			continue
-		}
 		if hashes[dataset] == nil {
 			if hashes[dataset], err = s.hashes(records, o, dataset); err != nil {
 				return nil, err
 			}
 		}
-		if hashes[dataset][r.ConfigHash] {
+		if r.Profile == o.Profile && hashes[dataset][r.ConfigHash] {
 			r.Asked = true
 			selected = append(selected, r)
 		}

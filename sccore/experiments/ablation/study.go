@@ -117,7 +117,7 @@ var Study = training.Spec(maintable.Spec(study.Spec[maintable.Config, maintable.
 			if r.Kind == figures.Real {
 				name = append(name, "images")
 			}
-			all.Add(TradeOff(r), nil, "The lines of the ablation by k-NN classification and linear segmentation.", name...)
+			all.Add(TradeOff(r), nil, "The lines of the ablation by k-NN classification and linear segmentation, or recall over patches.", name...)
 		}
 	},
 	Random: recipe.RowRandom,

@@ -168,6 +168,9 @@ type Teacher struct {
 	Head    heads.Projector `json:"head,omitzero"` // None for a published encoder: S_t then compares patch tokens.
 }
 
+// HasHead reports whether the teacher projects its patch tokens.
+func (t Teacher) HasHead() bool { return t.Head != (heads.Projector{}) }
+
 // teacherScope holds the teacher's variables.
 const teacherScope = "teacher"
 
@@ -206,7 +209,7 @@ func (s step) teacher() step {
 	}
 	vit.Positions = s.vit.Positions
 	s.vit, s.PatchHead, s.Lambdas = vit, s.Teacher.Head, losses.Lambdas{}
-	if s.Teacher.Head != (heads.Projector{}) {
+	if s.Teacher.HasHead() {
 		s.Lambdas.PatchConcentration = 1
 	}
 	return s
@@ -232,20 +235,15 @@ func (t *Trainer) SetTeacher(path string) error {
 	if !t.config.fromTeacher() {
 		return fmt.Errorf("%s: this run has no teacher", path)
 	}
-	named, err := readCheckpoint(path)
+	_, checkpoint, err := configOf(path)
 	switch {
 	case err != nil:
 		return err
-	case named == nil && t.config.Teacher.Head != (heads.Projector{}):
+	case !checkpoint && t.config.Teacher.HasHead():
 		return fmt.Errorf("%s is not a checkpoint: it has no head of patches", path)
-	case named == nil:
-		read, err := weights.ReadViT(path, t.step.teacher().vit, "")
-		if err != nil {
-			return err
-		}
-		return read.Apply(t.Store(), "/"+teacherScope+"/"+encoderScope)
 	}
-	return take(t.Store(), path, named, "the teacher "+t.config.Teacher.Encoder, func(variable string) (from string, needed bool) {
+	vit := t.step.teacher().vit
+	return read(t.Store(), path, "the teacher "+vit.Name, vit, teacherScope, nil, func(variable string) (from string, needed bool) {
 		below, ok := strings.CutPrefix(variable, "/"+teacherScope+"/")
 		if !ok {
 			return "", false

@@ -266,14 +266,20 @@ func (t *Branches[M]) Skip(images []datasets.Skipped) {
 
 // Adopt takes weights from a file into a run that has begun, in both branches. The file is a checkpoint, in which source names what a variable takes, or ""
 // for nothing, and says whether the file must have it; or a transformer that weights.ReadViT reads without the keys that match ignore.
-func (t *Branches[M]) Adopt(path string, ignore []string, source func(variable string) (from string, needed bool)) (err error) {
-	defer try.Handle(&err)
-	if named := try.E1(readCheckpoint(path, ignore...)); named != nil {
-		try.E(take(t.Store(), path, named, t.vit.Name, source))
-	} else {
-		try.E(try.E1(weights.ReadViT(path, t.vit, "", ignore...)).Apply(t.Store(), "/"+onlineScope+"/"+encoderScope))
+func (t *Branches[M]) Adopt(path string, ignore []string, source func(variable string) (from string, needed bool)) error {
+	if err := read(t.Store(), path, t.vit.Name, t.vit, onlineScope, ignore, source); err != nil {
+		return err
 	}
 	return copyOnline(t.Store())
+}
+
+// read gives variables the weights of a file that [Branches.Adopt] takes. A transformer alone goes into the branch of a scope; who is what needs the weights.
+func read(store *model.Store, path, who string, vit encoder.ViT, scope string, ignore []string, source func(variable string) (from string, needed bool)) (err error) {
+	defer try.Handle(&err)
+	if named := try.E1(readCheckpoint(path, ignore...)); named != nil {
+		return take(store, path, named, who, source)
+	}
+	return try.E1(weights.ReadViT(path, vit, "", ignore...)).Apply(store, "/"+scope+"/"+encoderScope)
 }
 
 // copyOnline gives what the online branch starts with to the target branch, and to the Gram teacher if there is one.

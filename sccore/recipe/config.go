@@ -218,12 +218,18 @@ func (c Config) Stage(name string, config sccore.Config, after string) Stage {
 // Images is the dataset of a data folder, and the start of its cells' names.
 const Images = "images"
 
-// Defaults returns the configuration that the cell behind a record of training has in its profile without --set. The profiles real and full need a file to start from, and
-// in the quick one on real images --set init may choose one, because the first stage takes most of its time. The data of a record identify the file.
+// Defaults returns the configuration that the cell behind a record of training has in its profile without --set.
 func Defaults(r study.Record, config Config) Config {
 	c := ProfileConfig(r.Profile, r.Kind == figures.Real)
-	if r.Profile == study.Full || r.Profile != study.Smoke && r.Kind == figures.Real {
-		c.Init = config.Init
-	}
+	c.Init = UsualInit(r, config.Init)
 	return c
+}
+
+// UsualInit is the file that the cell behind a record starts from without --set. The profiles real and full need one, and in the quick one on real images --set init
+// may choose one, because the first stage takes most of its time. The data of a record identify the file.
+func UsualInit(r study.Record, init string) string {
+	if r.Profile == study.Full || r.Profile != study.Smoke && r.Kind == figures.Real {
+		return init
+	}
+	return ""
 }

@@ -107,7 +107,7 @@ var Study = training.Spec(maintable.Spec(study.Spec[maintable.Config, maintable.
 	},
 	ProfileConfig: func(r study.Record, config maintable.Config) maintable.Config {
 		c := maintable.ProfileConfig(r.Profile, r.Kind == figures.Real)
-		c.Init = recipe.Defaults(r, config.Config).Init
+		c.Init = recipe.UsualInit(r, config.Init)
 		return c
 	},
 	Tables: study.ByKind(tables),

@@ -57,8 +57,13 @@ const (
 // titles are the names of baselines in tables and figures.
 var titles = map[string]string{selfdistillation.DINO: "DINO", selfdistillation.IBOT: "iBOT", selfdistillation.Mugs: "Mugs"}
 
-// fromFile reports whether a profile continues from a file. Real has one kind of images, so that own losses have the mixture alone.
+// fromFile reports whether a profile continues from a file.
 func fromFile(profile study.Profile) bool { return profile == study.Full || profile == study.Real }
+
+// lacks reports whether a profile has no such row: real has one kind of images, so that own losses have the mixture alone.
+func lacks(profile study.Profile, row string) bool {
+	return profile == study.Real && (row == rowObjects || row == rowScenes)
+}
 
 // ProfileConfig returns the configuration of a baseline in a profile before --set, for real images if read is true, else for synthetic ones.
 func ProfileConfig(profile study.Profile, read bool, baseline string) Config {
@@ -136,9 +141,7 @@ func cells(o study.Options, dataset string) (cells []study.Cell[Config], err err
 	if len(configs) == 0 {
 		return nil, fmt.Errorf("the %s profile starts from files, such as official checkpoints: --set dino.weights=FILE, ibot.weights=FILE or mugs.weights=FILE", o.Profile)
 	}
-	rows := lo.Reject(study.TableOf(Name, "values").Rows, func(row study.Row, _ int) bool {
-		return o.Profile == study.Real && (row.Key == rowObjects || row.Key == rowScenes)
-	})
+	rows := lo.Reject(study.TableOf(Name, "values").Rows, func(row study.Row, _ int) bool { return lacks(o.Profile, row.Key) })
 	for seed := range study.Seeds(Name, o) {
 		for _, baseline := range selfdistillation.Names {
 			if config, ok := configs[baseline]; ok {

@@ -46,13 +46,12 @@ func columns(r study.Results, kinds []string) []string {
 
 // table returns a table as the file of the experiment has it. Only the full profile measures what the figure of a label shows.
 func table(r study.Results, name, label string, kinds []string) study.Table {
-	t, shared := study.TableOf(Name, name), common
+	t, images := study.TableOf(Name, name), "; the method's target branch also sees one positive of each object"
 	switch {
-	case r.Profile == study.Real: // See cells; there is no image concentration.
-		t.Title, shared = t.Title+" on images", " Scores are recall over patches of PASCAL VOC."+strings.Replace(common, positives, "", 1)
-		t.Rows = lo.Reject(t.Rows, func(row study.Row, _ int) bool {
-			return slices.Contains([]string{rowObjects, rowScenes}, row.Key) || slices.Contains([]string{rowObjects, rowScenes}, row.Minus)
-		})
+	case r.Profile == study.Real: // There is no image concentration.
+		t.Title, images = t.Title+" on images", ""
+		t.Caption += " Scores are recall over patches of PASCAL VOC."
+		t.Rows = lo.Reject(t.Rows, func(row study.Row, _ int) bool { return lacks(r.Profile, row.Key) || lacks(r.Profile, row.Minus) })
 	case r.Profile == study.Full:
 		t.Title = label + strings.TrimPrefix(t.Title, "Longer training")
 		t.Caption += " As in the figure, FCN is the mIoU of an FCN on frozen features, and J&F that of masks propagated through videos."
@@ -61,14 +60,10 @@ func table(r study.Results, name, label string, kinds []string) study.Table {
 	default:
 		t.Title += ", ours on synthetic images"
 	}
-	t.Caption, t.Columns = t.Caption+shared, study.Columns(columns(r, slices.Concat(kinds, recipe.RecallColumns))...)
+	t.Caption += " All continuations of a seed start from the same encoder and take the same number of steps and images" + images + ". The paper prints a figure without numbers."
+	t.Columns = study.Columns(columns(r, slices.Concat(kinds, recipe.RecallColumns))...)
 	return t
 }
-
-const (
-	positives = "; the method's target branch also sees one positive of each object"
-	common    = " All continuations of a seed start from the same encoder and take the same number of steps and images" + positives + ". The paper prints a figure without numbers."
-)
 
 // tables are the paper's figure as a table, which is what continuations gain over the initial model; the numbers themselves, of all columns; and the continuations compared, with 95 %
 // intervals for mIoU. Differences are paired by seed.

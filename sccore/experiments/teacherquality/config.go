@@ -12,7 +12,6 @@ import (
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
@@ -248,7 +247,7 @@ func (c *Config) follow(set []string) error {
 	if err == nil {
 		start, err = sccore.TeacherOf(c.Init)
 	}
-	if err == nil && start.Head == (heads.Projector{}) {
+	if err == nil && !start.HasHead() {
 		err = errors.New("it has no head of patches; want a checkpoint, such as first/final.safetensors of a run of pretrain")
 	}
 	if err != nil {

@@ -3,7 +3,9 @@
 //	<!-- table NAME: what the rows are -->
 //	<!-- end -->
 //
-// It runs in the repository's root. With --table it first takes the numbers of that table from the records of an experiment.
+// It runs in the repository's root. With --table it first takes the numbers of that table from the records of an experiment, for rows and differences of rows:
+//
+//	go run ./internal/docs --table NAME --experiment EXPERIMENT --data WORDS --column TITLE=COLUMN TITLE=ROW TITLE=ROW−OTHER
 package main
 
 import (
@@ -12,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -37,6 +40,11 @@ func main() {
 	experiment := flag.String("experiment", "", "EXPERIMENT of the records")
 	profile := flag.String("profile", "quick", "PROFILE of the records")
 	data := flag.String("data", "", "what the records were measured on, in a few WORDS")
+	var columns []string
+	flag.Func("column", "TITLE=COLUMN of a column of the records, in the order of the table; may be repeated; by default all columns", func(column string) error {
+		columns = append(columns, column)
+		return nil
+	})
 	flag.Parse()
 	log.SetPrefix("docs: ")
 	defer try.F(log.Fatal)
@@ -45,7 +53,7 @@ func main() {
 		isOld := func(n number) bool { return n.Table == *name }
 		_, at, there := lo.FindIndexOf(all, isOld)
 		at = lo.Ternary(there, at, len(all))
-		all = slices.Insert(slices.DeleteFunc(all, isOld), at, try.E1(measured(*name, *out, *experiment, *profile, *data, flag.Args()))...)
+		all = slices.Insert(slices.DeleteFunc(all, isOld), at, try.E1(measured(*name, *out, *experiment, *profile, *data, columns, flag.Args()))...)
 		try.E(study.WriteCurve(numbersFile, all))
 	}
 	for _, page := range append(try.E1(filepath.Glob("docs/*.md")), "README.md") {
@@ -106,9 +114,23 @@ func (n number) cell() string {
 	return strings.ReplaceAll(text, "-", "−")
 }
 
-// source says in a line where numbers are from.
-func (n number) source() string {
-	return fmt.Sprintf("Profile %s, %s, commit %s of %s. Data: %s.", n.Profile, plural.Count(n.Seeds, "seed"), n.Commit, n.Date, n.Data)
+// sources says in a line where numbers are from.
+func sources(all []number) string {
+	type source struct{ profile, commit, date, data string }
+	var order []source
+	seeds := map[source][]int{}
+	for _, n := range all {
+		from := source{n.Profile, n.Commit, n.Date, n.Data}
+		if seeds[from] == nil {
+			order = append(order, from)
+		}
+		seeds[from] = append(seeds[from], n.Seeds)
+	}
+	return strings.Join(lo.Map(order, func(from source, _ int) string {
+		fewest, most := slices.Min(seeds[from]), slices.Max(seeds[from])
+		return fmt.Sprintf("Profile %s, %s%s, commit %s of %s. Data: %s.",
+			from.profile, lo.Ternary(fewest < most, fmt.Sprintf("%d to ", fewest), ""), plural.Count(most, "seed"), from.commit, from.date, from.data)
+	}), " ")
 }
 
 // table writes the named table as Markdown. Its rows and columns stand as the file first names them. Corner is the head of the rows.
@@ -120,7 +142,7 @@ func table(all []number, name, corner string) (string, error) {
 	unique := func(of func(number) string) []string {
 		return lo.Uniq(lo.Map(all, func(n number, _ int) string { return of(n) }))
 	}
-	rows, columns, sources := unique(func(n number) string { return n.Row }), unique(func(n number) string { return n.Column }), unique(number.source)
+	rows, columns := unique(func(n number) string { return n.Row }), unique(func(n number) string { return n.Column })
 	cells := lo.SliceToMap(all, func(n number) ([2]string, string) { return [2]string{n.Row, n.Column}, n.cell() })
 	var text strings.Builder
 	fmt.Fprintf(&text, "| %s | %s |\n|---|%s\n", corner, strings.Join(columns, " | "), strings.Repeat("--:|", len(columns)))
@@ -128,20 +150,25 @@ func table(all []number, name, corner string) (string, error) {
 		line := lo.Map(columns, func(column string, _ int) string { return cells[[2]string{row, column}] })
 		fmt.Fprintf(&text, "| %s | %s |\n", row, strings.Join(line, " | "))
 	}
-	fmt.Fprintf(&text, "\n*%s*\n", strings.Join(sources, " "))
+	fmt.Fprintf(&text, "\n*%s*\n", sources(all))
 	return text.String(), nil
 }
 
 // measured returns the numbers of an experiment's records as a table. A row is "TITLE=ROW", or "TITLE=ROW−OTHER" for differences paired by seed.
-func measured(name string, out, experiment, profile, data string, rows []string) (all []number, err error) {
+// A column is "TITLE=COLUMN"; without any, all are taken by their own names.
+func measured(name string, out, experiment, profile, data string, columns, rows []string) (all []number, err error) {
 	defer try.Handle(&err)
 	e, _ := try.E2(experiments.Find(experiment))
 	records := try.E1(study.Records(study.Folder(out, e.Name)))
 	results := try.E1(e.Results(records, study.Profile(profile)))
+	if len(columns) == 0 {
+		columns = lo.Map(results.Columns(), func(column string, _ int) string { return column + "=" + column })
+	}
 	for _, row := range rows {
 		title, of, _ := strings.Cut(row, "=")
 		of, minus, isDifference := strings.Cut(of, "−")
-		for _, column := range results.Columns() {
+		for _, column := range columns {
+			head, column, _ := strings.Cut(column, "=")
 			values := lo.Ternary(isDifference, results.Differences(column, of, minus), results.Values(of, column))
 			if len(values) == 0 {
 				continue
@@ -150,9 +177,11 @@ func measured(name string, out, experiment, profile, data string, rows []string)
 			if len(record.Versions["semcon"]) < 7 {
 				return nil, fmt.Errorf("%s names no commit: build the binary in a checkout", record.Place())
 			}
-			i, digits := stats.MeanInterval(values), func(x float64) json.Number { return json.Number(strconv.FormatFloat(x, 'f', 1, 64)) }
+			i, digits := stats.MeanInterval(values), func(x float64) json.Number {
+				return json.Number(strconv.FormatFloat(math.Round(10*x)/10+0, 'f', 1, 64)) // 0 has no sign.
+			}
 			n := number{
-				Table: name, Row: title, Column: column, Value: digits(i.Mean), Seeds: i.N, Profile: profile,
+				Table: name, Row: title, Column: head, Value: digits(i.Mean), Seeds: i.N, Profile: profile,
 				Commit: record.Versions["semcon"][:7], Date: record.Finished.Format(time.DateOnly), Data: data,
 			}
 			switch {

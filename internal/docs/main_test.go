@@ -91,16 +91,16 @@ func TestNumbersOfRuns(t *testing.T) {
 			}
 		}
 	}
-	all, err := measured("mine", out, "pretrain", "quick", "scenes", []string{"alone=control", "gain=full−control"})
+	all, err := measured("mine", out, "pretrain", "quick", "scenes", []string{"linear=mIoU"}, []string{"alone=control", "gain=full−control"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := table(all, "mine", "in %")
-	want := "| in % | mIoU |\n|---|--:|\n| alone | 42.0 ± 2.0 |\n| gain | 2.0 (−0.5 to 4.5) |\n\n*Profile quick, 3 seeds, commit 0123456 of 2026-11-26. Data: scenes.*\n"
+	want := "| in % | linear |\n|---|--:|\n| alone | 42.0 ± 2.0 |\n| gain | 2.0 (−0.5 to 4.5) |\n\n*Profile quick, 3 seeds, commit 0123456 of 2026-11-26. Data: scenes.*\n"
 	if err != nil || got != want {
 		t.Errorf("%q, %v, want %q", got, err, want)
 	}
-	if _, err := measured("mine", out, "pretrain", "full", "", []string{"alone=control"}); err == nil {
+	if _, err := measured("mine", out, "pretrain", "full", "", nil, []string{"alone=control"}); err == nil {
 		t.Error("no error without records")
 	}
 	if _, err := table(all, "other", ""); err == nil {

@@ -115,11 +115,15 @@ func Claims(out string, profile study.Profile, set ...string) (_ figures.Scorebo
 				case len(found[i].Blind) > 0:
 					note = fmt.Sprintf("No claim is read from %s of %s on %s data: none of the encoders that it compares is above random weights by three standard errors.",
 						strings.Join(found[i].Blind, ", "), e.Name, kind)
-				case found[i].Gated:
+				case found[i].Gated > 0 && len(found[i].Values) == 0:
 					note = fmt.Sprintf("No claim about CoTAP is read from %s on %s data: at the start the most similar pairs of objects are right less than a quarter more often than all pairs.",
 						e.Name, kind)
 				default:
 					measured[key{claim.ID, claim.Part, kind}] = found[i]
+					if n := found[i].Gated; n > 0 {
+						note = strings.TrimSpace(note + fmt.Sprintf(" Claims about CoTAP leave out %d of %d seeds of %s on %s data: at the start their most similar pairs of objects are right less than a quarter more often than all pairs.",
+							n, n+len(found[i].Values), e.Name, kind))
+					}
 				}
 				if note != "" && !slices.Contains(notes, note) {
 					notes = append(notes, note)

@@ -21,7 +21,7 @@ type Evidence struct {
 	Values  []float64
 	Data    []string // Identities of the data.
 	Changed []string // Settings that differ from the profile's.
-	Gated   bool     // Correspondences at the start of a run are below [leastGate]: no claim about CoTAP is read.
+	Gated   int      // Number of seeds left out, because the correspondences of their runs with CoTAP were below [leastGate] at the start.
 	Blind   []string // Columns that do not show training, see [Results.Blind]: no claim is read from them.
 	// Images is the 95 % interval of their mean over test images, of which N says how many; N is 0 without one. See [Results.Images].
 	Images stats.Interval
@@ -32,7 +32,7 @@ type Evidence struct {
 // objects with the highest S_t, divided by the precision of all pairs.
 const DetailGate = "start_gate"
 
-// leastGate is the gate of claims about CoTAP, which compare runs that have [DetailGate] with runs that have it not.
+// leastGate is the gate of claims about CoTAP, which compare runs that have [DetailGate] with runs that have it not. They leave out the seeds below it.
 const leastGate = 1.25
 
 // Evidence measures the quantities of claims of one experiment, see [figures.Quantity]. Claims with equally many alternatives of
@@ -97,6 +97,11 @@ func (r Results) evidence(claim figures.Claim, alternative int, text, random str
 	q := claim.Quantity
 	q.Column = strings.Replace(chosen(q.Column, alternative), "*", text, 1)
 	q.Row, q.MinusRow = chosen(q.Row, alternative), chosen(q.MinusRow, alternative)
+	if weak := r.belowGate(q); len(weak) > 0 {
+		kind := r.Kind
+		r = r.Where(func(record Record) bool { return !slices.Contains(weak, record.Seed) })
+		r.Kind, e.Gated = kind, len(weak)
+	}
 	if e.Values = r.Quantity(q); len(e.Values) == 0 {
 		return e
 	}
@@ -111,7 +116,7 @@ func (r Results) evidence(claim figures.Claim, alternative int, text, random str
 	}
 	e.Data = r.Data(columns...)
 	changed := func(settings ...string) { e.Changed = lo.Uniq(append(e.Changed, lo.Compact(settings)...)) }
-	fromFile, gates := false, map[bool]float64{} // The lowest gates of rows, and of rows that are subtracted.
+	fromFile := false
 	for _, column := range columns {
 		changed(r.Changed(column)...)
 		if random != "" && !slices.Contains(rows, random) && r.Blind(column, random, rows...) {
@@ -122,25 +127,38 @@ func (r Results) evidence(claim figures.Claim, alternative int, text, random str
 				start := record.start()
 				changed(start.Encoder.Changed)
 				fromFile = fromFile || start.Init != ""
-				if gate, ok := record.Details[DetailGate]; ok {
-					minus := slices.Contains(strings.Split(q.MinusRow, " & "), row)
-					if lowest, seen := gates[minus]; !seen || gate < lowest {
-						gates[minus] = gate
-					}
-				}
 			}
 		}
 	}
 	if one := r.oneFile(columns, rows...); len(one) > 0 {
 		e.Note = strings.TrimSpace(e.Note + fmt.Sprintf(" All seeds of %s in %s use the same weights file, so intervals do not include the training of the encoder.", strings.Join(one, ", "), claim.Experiment))
 	}
-	lowest, seen := gates[false]
-	_, both := gates[true]
-	e.Gated = seen && !both && lowest < leastGate && q.MinusRow != ""
 	if fromFile {
 		e.Note = strings.TrimSpace(e.Note + fmt.Sprintf(" All seeds of %s start from one file, so intervals leave out the start's share.", claim.Experiment))
 	}
 	return e
+}
+
+// belowGate lists the seeds whose correspondences are too bad to judge CoTAP by, if the quantity compares rows with CoTAP with rows without it.
+func (r Results) belowGate(q figures.Quantity) (seeds []int) {
+	if q.MinusRow == "" {
+		return nil
+	}
+	columns, _ := columnsOf(q)
+	for _, column := range columns {
+		for _, row := range rowsOf(q) {
+			for _, record := range r.Of(row, column) {
+				gate, ok := record.Details[DetailGate]
+				if ok && slices.Contains(strings.Split(q.MinusRow, " & "), row) {
+					return nil
+				}
+				if ok && gate < leastGate {
+					seeds = append(seeds, record.Seed)
+				}
+			}
+		}
+	}
+	return lo.Uniq(seeds)
 }
 
 // rowsOf lists the rows of a quantity, with those that are subtracted.

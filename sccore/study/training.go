@@ -90,6 +90,7 @@ func ReadCurve[P any](path string) (points []P, err error) {
 func WriteCurve[P any](path string, points []P) error {
 	var content bytes.Buffer
 	encoder := json.NewEncoder(&content)
+	encoder.SetEscapeHTML(false)
 	for _, p := range points {
 		if err := encoder.Encode(p); err != nil {
 			return fmt.Errorf("writing %s: %w", path, err)

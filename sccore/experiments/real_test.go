@@ -154,8 +154,8 @@ func TestRealProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c24 := continuations.Evidence("", studytest.Claim("C24", ""))[0]; len(c24.Values) != 1 {
-		t.Errorf("C24: %v", c24.Values)
+	if c24 := continuations.Evidence("", studytest.Claim("C24", ""))[0]; len(c24.Values)+c24.Gated != 1 { // So small an encoder may be below the gate.
+		t.Errorf("C24: %v, %d left out", c24.Values, c24.Gated)
 	}
 	if text := extendedtraining.Study.Tables(continuations)[2].Markdown(); !strings.Contains(text, recipe.ColumnRecall) || !strings.Contains(text, "the method − alignment alone") {
 		t.Errorf("table\n%s", text)

@@ -113,14 +113,8 @@ func (c featureCall) run(ctx context.Context, inputs []string, file string) {
 	for _, b := range store.batches {
 		rows, skipped = append(rows, b.Images...), append(skipped, b.Skipped...)
 	}
-	for _, why := range skipped {
-		fmt.Fprintf(os.Stderr, "skipped %s\n", why)
-	}
-	if len(rows) == 0 {
-		try.E(errors.Join(fmt.Errorf("none of the images in %s can be read: %s", strings.Join(inputs, ", "), skipped[0]), os.RemoveAll(store.dir)))
-	}
-	if len(skipped) > 0 {
-		fmt.Fprintf(os.Stderr, "skipped %d of %s\n", len(skipped), plural.Count(len(skipped)+len(rows), "image"))
+	if err := sayUnread(inputs, skipped, len(rows)); err != nil {
+		try.E(errors.Join(err, os.RemoveAll(store.dir)))
 	}
 	c.write(store, rows, described)
 	fmt.Printf("wrote %s: %s, %d features each, from %s\n", c.Out, plural.Count(len(rows), "image"), c.vit.ViT.Dim, c.vit.ViT.Name)

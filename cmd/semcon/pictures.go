@@ -48,6 +48,34 @@ func findImages(inputs []string) []string {
 	return try.E1(paths, err)
 }
 
+// sayUnread says which images cannot be read, and why, beside so many that can. Without one that can it returns an error.
+func sayUnread(inputs, unread []string, read int) error {
+	for _, why := range unread {
+		fmt.Fprintf(os.Stderr, "skipped %s\n", why)
+	}
+	switch {
+	case read == 0:
+		return fmt.Errorf("none of the images in %s can be read: %s", strings.Join(inputs, ", "), unread[0])
+	case len(unread) > 0:
+		fmt.Fprintf(os.Stderr, "skipped %d of %s\n", len(unread), plural.Count(len(unread)+read, "image"))
+	}
+	return nil
+}
+
+// readable leaves out the images that cannot be read, and says which.
+func readable(inputs, paths []string) (read []string) {
+	var unread []string
+	for _, path := range paths {
+		if _, err := datasets.ReadPhoto(path); err != nil {
+			unread = append(unread, err.Error())
+			continue
+		}
+		read = append(read, path)
+	}
+	try.E(sayUnread(inputs, unread, len(read)))
+	return read
+}
+
 // drawnAtOnce bounds how many images of folders, patterns and lists are drawn in one picture.
 const drawnAtOnce = 16
 
@@ -98,6 +126,7 @@ func showVerb(c *cobra.Command, flags flagTexts) {
 		}
 		patch := try.E1(sccore.EncoderOf(f.Weights)).PatchSize
 		requireWhole(cmp.Or(f.Size, patch), patch)
+		paths = readable(inputs, paths)
 		for _, drawn := range try.E1(ownimages.Show(openEngine(), f.Weights, paths, f.Size, points...)) {
 			try.E(figures.SaveFigure(f.Out, drawn.Name, drawn.Figure))
 			fmt.Printf("wrote %s\n", filepath.Join(f.Out, drawn.Name+".png"))

@@ -108,7 +108,7 @@ func TestTrainAndShowErrors(t *testing.T) {
 		{"train many --set batch=16", 1, "batch 16 would show images twice with the same views: there are 9 images to train on; --set batch=8 fits"},
 		{"show broken.png --weights tiny.safetensors --size 225", 2, "semcon show: --size 225 is not a multiple of the transformer's patches of "},
 		{"show broken.png --weights nowhere.pth", 1, "--weights nowhere.pth: no such file or directory"},
-		{"show broken.png --weights tiny.safetensors", 1, "broken.png: "},
+		{"show broken.png --weights tiny.safetensors", 1, "semcon show: none of the images in broken.png can be read: broken.png: "},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			stdout, stderr, status := outcome(t, semcon(t, m, strings.Fields(test.args)...))
@@ -147,5 +147,25 @@ func TestShowDraws(t *testing.T) {
 	stdout, stderr, status := outcome(t, semcon(t, m, "show", "--size", "48"))
 	if status != 0 || !strings.HasPrefix(stdout, "no image and no weights: pictures/cat.jpg, pictures/astronaut.jpg, and a small encoder") || !strings.Contains(stdout, "wrote pictures/pca.png\n") {
 		t.Errorf("without arguments: exit status %d: %s%s", status, stdout, stderr)
+	}
+}
+
+// TestShowLeavesOutBrokenImages: a folder's other images are drawn, and each broken one is named.
+func TestShowLeavesOutBrokenImages(t *testing.T) {
+	m := newMachine(t)
+	t.Setenv("GOMLX_BACKEND", "go")
+	tinyWeights(t, m.Path("tiny.safetensors"))
+	m.Write(t, "photos/a.png", string(picture(t, 60, color.White)))
+	m.Write(t, "photos/b.png", "no picture")
+	m.Write(t, "photos/c.png", string(picture(t, 50, color.Black)))
+	m.Write(t, "photos/d.png", "")
+	stdout, stderr, status := outcome(t, semcon(t, m, strings.Fields("show photos --weights tiny.safetensors --size 48 --out out")...))
+	if status != 0 || !strings.HasSuffix(stdout, "so it has no row for photos/c.png\n") {
+		t.Errorf("exit status %d: %s%s", status, stdout, stderr)
+	}
+	for _, want := range []string{"skipped photos/b.png: is neither JPEG nor PNG\n", "skipped photos/d.png: is empty\n", "skipped 2 of 4 images\n"} {
+		if strings.Count(stderr, want) != 1 {
+			t.Errorf("%q is missing in %q", want, stderr)
+		}
 	}
 }

@@ -73,7 +73,8 @@ func (im *Images) content(ctx context.Context) (content string, err error) {
 }
 
 // Open lists the images of folders, holds some out, and reads those that diagnostics measure, at size×size pixels. What cannot be read is left out and named.
-// Only a few images are taken in smoke. warn receives what the cache has to say. The error is one line that names the folder.
+// If too few of those held out can be read, training images take their place. Only a few images are taken in smoke. warn receives what the cache has to say. The
+// error is one line that names the folder.
 func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line string)) (_ *Images, err error) {
 	defer try.Handle(&err)
 	im := &Images{measured: size}
@@ -82,6 +83,18 @@ func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line s
 		cache = try.E1(datasets.OpenCache(f.Cache, warn))
 	}
 	images, held, split := try.E3(im.open(cache, smoke, f.Images...))
+	im.held = try.E1(im.read(ctx, held, make([]int32, held.Len())))
+	for tries := 0; im.held.Len() < leastHeld && tries < leastHeld; tries++ {
+		rest, spare := images.HoldOut(leastHeld - im.held.Len())
+		read := try.E1(im.read(ctx, spare, make([]int32, spare.Len())))
+		im.held.Pixels, im.held.Labels = append(im.held.Pixels, read.Pixels...), append(im.held.Labels, read.Labels...)
+		split += fmt.Sprintf(", and %d of the %d instead of broken ones", spare.Len(), images.Len())
+		images = rest
+	}
+	if im.held.Len() < leastHeld {
+		return nil, fmt.Errorf("image folder %s: %d of the %d images held out for gauges can be read, want %d at least; the first that cannot: %s",
+			strings.Join(f.Images, ", "), im.held.Len(), held.Len(), leastHeld, im.Skipped[len(im.Skipped)-1])
+	}
 	im.Train, im.Count, im.Identity, im.Summary = sccore.Data{Objects: images}, images.Len(), images.Identity, split
 	classed, heldClassed := images, held
 	if f.Objects != "" {
@@ -91,11 +104,6 @@ func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line s
 		im.Summary = "scenes: " + split + "; objects: " + splitObjects
 		im.Identity += "; objects: " + objects.Identity
 		classed, heldClassed = objects, heldObjects
-	}
-	im.held = try.E1(im.read(ctx, held, make([]int32, held.Len())))
-	if im.held.Len() < leastHeld {
-		return nil, fmt.Errorf("image folder %s: %d of the %d images held out for gauges can be read, want %d at least; the first that cannot: %s",
-			strings.Join(f.Images, ", "), im.held.Len(), held.Len(), leastHeld, im.Skipped[len(im.Skipped)-1])
 	}
 	try.E(im.openClasses(ctx, classed, heldClassed))
 	folders := lo.Ternary(im.classes != nil, plural.Count(len(im.classes), "class folder"), "no class folders")

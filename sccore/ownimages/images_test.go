@@ -107,6 +107,34 @@ func TestOpenGoesOnWithoutBadFiles(t *testing.T) {
 	}
 }
 
+// TestBrokenImagesHeldOutAreReplaced: of eight images two are held out, the first and the fifth. Each that is broken makes room for one to train on.
+func TestBrokenImagesHeldOutAreReplaced(t *testing.T) {
+	for _, test := range []struct {
+		broken  []int
+		count   int
+		summary string
+	}{
+		{[]int{0}, 5, "8 images: 6 to train, 2 held out, and 1 of the 6 instead of broken ones; no class folders"},
+		{[]int{0, 4}, 4, "8 images: 6 to train, 2 held out, and 2 of the 6 instead of broken ones; no class folders"},
+		{[]int{0, 1}, 4, "8 images: 6 to train, 2 held out, and 1 of the 6 instead of broken ones, and 1 of the 5 instead of broken ones; no class folders"},
+	} {
+		dir := folder(t, 8)
+		for _, i := range test.broken {
+			put(t, filepath.Join(dir, fmt.Sprintf("%02d.png", i)), []byte("cut"))
+		}
+		im, err := Open(t.Context(), Folders{Images: []string{dir}}, 24, false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if im.held.Len() != leastHeld || len(im.held.Pixels) != leastHeld*24*24*3 || im.Count != test.count || im.Train.Objects.Len() != test.count {
+			t.Errorf("%v broken: %d images and %d held out", test.broken, im.Count, im.held.Len())
+		}
+		if len(im.Skipped) != len(test.broken) || im.Summary != test.summary {
+			t.Errorf("%v broken: skipped %q, %s", test.broken, im.Skipped, im.Summary)
+		}
+	}
+}
+
 func TestOpenFindsClassFolders(t *testing.T) {
 	objects := folder(t, 40, "cats", "dogs")
 	for name, folders := range map[string]Folders{"one folder": {Images: []string{objects}}, "objects": {Images: []string{folder(t, 12)}, Objects: objects}} {

@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	_ "embed"
-	"errors"
 	"fmt"
 	"html/template"
 	"maps"
@@ -51,7 +50,7 @@ func Compare(a, b Selection) (Comparison, error) {
 	c.commonSeeds(&a, &b)
 	c.Settings = differences(facts(a.Records), facts(b.Records))
 	if c.Numbers = paired(a.Records, b.Records); c.Numbers == nil {
-		return c, errors.New("the runs have no row or column in common, and each has more than one: name single cells")
+		return c, fmt.Errorf("the runs have no row or column in common, and each has more than one: name single cells; they differ in %s", brief(c.Settings))
 	}
 	c.curves(a, b)
 	return c, nil
@@ -85,6 +84,17 @@ func differences(a, b map[string][]string) (all [][3]string) {
 		}
 	}
 	return all
+}
+
+// brief names in a line what differs, with both values where they are short.
+func brief(differ [][3]string) string {
+	const short = 40 // Characters.
+	return few(lo.FilterMap(differ, func(row [3]string, _ int) (text string, ok bool) {
+		if text = strings.Trim(row[0], "()"); len(row[1]+row[2]) <= short {
+			text += fmt.Sprintf(" (%s or %s)", row[1], row[2])
+		}
+		return text, row[0] != "(cell)" && row[0] != "(versions)"
+	}))
 }
 
 // paired pairs numbers by row and column, or else by the first of column, row and metric that both runs share and that names one number of each seed.

@@ -177,7 +177,7 @@ func TestRunsThatCannotBeCompared(t *testing.T) {
 	made(t, out, "line3", "0.25", 11)
 	hash := study.Hash([]byte("0.25"))
 	for name, want := range map[string]string{
-		"lines/line2":         "line2/seed0 was run with 2 configurations; choose one by @" + study.Hash([]byte("0.5")) + " or @" + hash,
+		"lines/line2":         "line2/seed0 was run with 2 configurations; choose one by @" + study.Hash([]byte("0.5")) + " or @" + hash + ": they differ in second.rate (0.5 or 0.25)",
 		"lines/line9":         "no recorded cell matches; there are line2/seed0, line3/seed0",
 		"none/line2":          "no records in " + filepath.Join(out, "none"),
 		"lines/line[":         "syntax error in pattern",
@@ -212,5 +212,25 @@ func TestCompareMarksEarlierRecordsOfLines(t *testing.T) {
 		return row[0] == "(configuration)" && strings.Contains(row[2], "line 5 ran with a part")
 	}) {
 		t.Errorf("settings %v", c.Settings)
+	}
+}
+
+// TestCompareSaysInWhatRunsDiffer: runs of two experiments that share no name of a number have one line that names what differs, with short values.
+func TestCompareSaysInWhatRunsDiffer(t *testing.T) {
+	out := t.TempDir()
+	for experiment, data := range map[string]string{"video": "synthetic videos", "transfer": "PASCAL VOC train: 1464 images, sha256 of names 0123456789abcdef"} {
+		for _, part := range []string{"a", "b"} {
+			r := study.Record{
+				Experiment: experiment, Cell: part + "/seed0", Row: experiment + part, Column: experiment + part, Metric: experiment, Profile: study.Quick, Data: data,
+				Config: []byte(`{"images":` + strconv.Itoa(len(experiment)) + `,"size":32}`),
+			}
+			if err := r.Append(study.Folder(out, experiment)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_, err := Compare(selected(t, out, "video"), selected(t, out, "transfer"))
+	if err == nil || !strings.HasSuffix(err.Error(), ": name single cells; they differ in data, experiment (video or transfer), images (5 or 8)") {
+		t.Error(err)
 	}
 }

@@ -278,7 +278,7 @@ func facts(records []study.Record) map[string][]string {
 	for _, r := range records {
 		known := lo.MapKeys(flatten(r.Config), func(_, key string) string { return settings.Key(key) })
 		known["(cell)"], known[factData], known["(engine)"], known[factProtocol] = withoutSeed(r), r.Data, r.Backend, r.Protocol
-		known["(versions)"] = strings.Join(versions(r.Versions), ", ")
+		known["(experiment)"], known["(versions)"] = r.Experiment, strings.Join(versions(r.Versions), ", ")
 		if r.Derived {
 			known["(configuration)"] = "what all lines share, of which line " + r.Row + " ran with a part: an earlier version recorded it"
 		}

@@ -56,9 +56,12 @@ func Select(out, name string, profile study.Profile) (_ Selection, err error) {
 		return slices.Contains(matching, r.Cell) && strings.HasPrefix(r.ConfigHash, hash)
 	})
 	for _, cell := range matching {
-		ran := lo.Uniq(lo.FilterMap(s.Records, func(r study.Record, _ int) (string, bool) { return r.ConfigHash, r.Cell == cell }))
+		ofCell := lo.Filter(s.Records, func(r study.Record, _ int) bool { return r.Cell == cell })
+		ran := lo.Uniq(lo.Map(ofCell, func(r study.Record, _ int) string { return r.ConfigHash }))
 		if len(ran) > 1 {
-			return s, fmt.Errorf("run %s: %s was run with %d configurations; choose one by @%s", name, cell, len(ran), strings.Join(ran, " or @"))
+			first, others := lo.FilterReject(ofCell, func(r study.Record, _ int) bool { return r.ConfigHash == ran[0] })
+			differ := brief(differences(facts(first), facts(others)))
+			return s, fmt.Errorf("run %s: %s was run with %d configurations; choose one by @%s: they differ in %s", name, cell, len(ran), strings.Join(ran, " or @"), differ)
 		}
 	}
 	switch {

@@ -126,7 +126,7 @@ func (r Results) evidence(claim figures.Claim, alternative int, text, random str
 			for _, record := range r.Of(row, column) {
 				start := record.start()
 				changed(start.Encoder.Changed)
-				fromFile = fromFile || start.Init != ""
+				fromFile = fromFile || start.fromFile()
 			}
 		}
 	}

@@ -128,3 +128,14 @@ func TestOneFileForAllSeeds(t *testing.T) {
 		}
 	}
 }
+
+// TestTrainingsFromAFile tells trainings that start from a file from others, and from the evaluation of a file.
+func TestTrainingsFromAFile(t *testing.T) {
+	for config, want := range map[string]bool{
+		`{"init": "vit.pth"}`: true, `{"weights": "vit.pth"}`: true, `{"steps": 3}`: false, `{"encoder": {"weights": "vit.pth"}}`: false, `{"weights": {"dino": 1}}`: false,
+	} {
+		if got := (Record{Config: []byte(config)}).start().fromFile(); got != want {
+			t.Errorf("%s: %t, want %t", config, got, want)
+		}
+	}
+}

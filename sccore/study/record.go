@@ -149,9 +149,11 @@ func (r Record) DecodeConfig(config any) error {
 
 // start is what a record's configuration says of the encoder that it begins from or evaluates.
 type start struct {
-	Init    string // The file that a training starts from.
-	Encoder struct{ Architecture, Changed, Digest string }
+	Init, Weights string // The file that a training starts from, by the name that its experiment has for it.
+	Encoder       struct{ Architecture, Changed, Digest string }
 }
+
+func (s start) fromFile() bool { return s.Init+s.Weights != "" }
 
 // start reads what the configuration has of it.
 func (r Record) start() (s start) {

@@ -196,7 +196,7 @@ func ByKind(tables func(Results) []figures.Table) func(Results) []figures.Table 
 
 // FromFile reports whether trainings behind the records start from a file of weights.
 func (r Results) FromFile() bool {
-	return slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(r.runs))...), func(record Record) bool { return record.start().Init != "" })
+	return slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(r.runs))...), func(record Record) bool { return record.start().fromFile() })
 }
 
 // Empty reports whether there are no records.

@@ -117,7 +117,7 @@ func (f Chart) sheet() (sheet, error) {
 		if err != nil {
 			return sheet{}, err
 		}
-		tall = max(tall, p.named(curves.Names, width/vg.Length(len(f.Panels)+1)))
+		tall = max(tall, p.named(curves.Names, 0.8*width/vg.Length(len(f.Panels))))
 		all.X.Min, all.X.Max = min(all.X.Min, p.X.Min), max(all.X.Max, p.X.Max)
 		all.Y.Min, all.Y.Max = min(all.Y.Min, p.Y.Min), max(all.Y.Max, p.Y.Max)
 		if f.Shared && i > 0 {

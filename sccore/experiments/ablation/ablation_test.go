@@ -211,6 +211,11 @@ func TestAblationClaims(t *testing.T) {
 	if len(ours.Labels) != 8 || len(ours.Values) != 8 || !math.IsNaN(paper.X[7]) || math.IsNaN(paper.X[6]) {
 		t.Errorf("between two tasks: %+v, %+v", ours, paper)
 	}
+	// CoTAP is the third part: it adds 3 points here, and 2.8 in the paper.
+	ours, paper = Parts(results).Series[0], Parts(results).Series[1]
+	if len(ours.Values) != len(parts) || len(ours.Values[2]) != 3 || ours.Values[2][0] != 3 || math.Abs(paper.Y[2]-2.8) > 1e-9 {
+		t.Errorf("parts: %+v, %+v", ours, paper)
+	}
 }
 
 // TestAblationOfOtherClasses: the paper's numbers stand beside those of ImageNet-1k alone, not beside those of other class folders.

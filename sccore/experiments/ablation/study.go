@@ -117,6 +117,7 @@ var Study = training.Spec(maintable.Spec(study.Spec[maintable.Config, maintable.
 			if r.Kind == figures.Real {
 				name = append(name, "images")
 			}
+			all.Add(Parts(r), nil, "What each part of the method adds, paired by seed, with 95 % intervals over seeds, beside the paper's numbers.", append([]string{"parts"}, name[1:]...)...)
 			all.Add(TradeOff(r), nil, "The lines of the ablation by k-NN classification and linear segmentation, or recall over patches.", name...)
 		}
 	},
@@ -262,10 +263,7 @@ func TradeOff(r study.Results) figures.Chart {
 	if r.Kind == figures.Real {
 		title += " on images"
 	}
-	dense, axis := maintable.ColumnMIoU, "linear segmentation, mIoU (%)"
-	if !slices.Contains(r.Columns(), dense) && slices.Contains(r.Columns(), recipe.ColumnRecall) {
-		dense, axis = recipe.ColumnRecall, "linear recall over patches (%)"
-	}
+	dense, measure := denseOf(r)
 	ours, printed := figures.Series{Bars: figures.Deviations}, figures.Series{Look: 2, Hollow: true}
 	for _, line := range maintable.AllLines {
 		name := strconv.Itoa(line.Line)
@@ -285,10 +283,50 @@ func TradeOff(r study.Results) figures.Chart {
 	printed.Labels = ours.Labels
 	f := figures.Chart{Title: fmt.Sprintf("%s, %s profile", title, r.Profile)}
 	for _, panel := range []figures.Curves{
-		{Title: "ours, mean ± sd", Y: axis, Series: []figures.Series{ours}}, {Title: "paper", Y: "linear segmentation, mIoU (%)", Series: []figures.Series{printed}},
+		{Title: "ours, mean ± sd", Y: measure + " (%)", Series: []figures.Series{ours}}, {Title: "paper", Y: "linear segmentation, mIoU (%)", Series: []figures.Series{printed}},
 	} {
 		panel.X, panel.Points = "k-NN accuracy (%)", true
 		f.Panels = append(f.Panels, panel)
+	}
+	return f
+}
+
+// denseOf returns the column of segmentation and its name. Recall over patches stands for segmentation without records.
+func denseOf(r study.Results) (column, measure string) {
+	if !slices.Contains(r.Columns(), maintable.ColumnMIoU) && slices.Contains(r.Columns(), recipe.ColumnRecall) {
+		return recipe.ColumnRecall, "linear recall over patches"
+	}
+	return maintable.ColumnMIoU, "linear segmentation, mIoU"
+}
+
+// parts are the differences between lines that show what a part of the method adds.
+var parts = []struct{ name, line, minus string }{
+	{"patches", "3", "1"}, {"image conc.", "4", "1"}, {"CoTAP", "5", "2"}, {"both conc.", "6", "3"}, {"filter", "7", "6"}, {"all three", "7", "3"},
+}
+
+// Parts plots what each part of the method adds to segmentation and to k-NN classification, in points with 95 % intervals over seeds, and the paper's differences.
+func Parts(r study.Results) figures.Curves {
+	paper := figures.MustPaper(Name)
+	f := figures.Curves{
+		Title: fmt.Sprintf("What each part adds%s, %s profile", lo.Ternary(r.Kind == figures.Real, " on images", ""), r.Profile),
+		X:     "what is added: lines 3 − 1, 4 − 1, 5 − 2, 6 − 3, 7 − 6, 7 − 3", Y: "difference (points)", Points: true, Levels: []float64{0}, Shift: 0.12,
+		Note: "filled: ours, mean and 95 % interval; hollow: the paper",
+	}
+	dense, measure := denseOf(r)
+	for look, of := range []struct{ column, printed, measure string }{{dense, maintable.ColumnMIoU, measure}, {maintable.ColumnKNN, maintable.ColumnKNN, "k-NN classification"}} {
+		ours := figures.Series{Name: of.measure, Bars: figures.Intervals, Look: look + 1}
+		printed := figures.Series{Look: look + 1, Hollow: true}
+		for i, part := range parts {
+			if values := r.Differences(of.column, part.line, part.minus); len(values) > 0 {
+				ours.X, ours.Values = append(ours.X, float64(i)), append(ours.Values, values)
+			}
+			printed.X = append(printed.X, float64(i))
+			printed.Y = append(printed.Y, printedOf(paper, of.printed, part.line)-printedOf(paper, of.printed, part.minus))
+		}
+		f.Series = append(f.Series, ours, printed)
+	}
+	for _, part := range parts {
+		f.Names = append(f.Names, part.name)
 	}
 	return f
 }

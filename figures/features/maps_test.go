@@ -58,7 +58,7 @@ func TestAttentionMaps(t *testing.T) {
 	if len(sheet.Images) != 7 || len(sheet.Images[0]) != 4 || sheet.RowLabels[3] != "[CLS], head 3" || sheet.ColumnLabels[0] != "with a long na…" {
 		t.Errorf("%d rows, labels %q and %q", len(sheet.Images), sheet.RowLabels, sheet.ColumnLabels)
 	}
-	if want := "Attention of [CLS] by head, the first 3 of 4: pale is more\nand of patches to the filter's prototypes, the 3 of 12 maps that vary most"; sheet.Title != want {
+	if want := "Attention of [CLS] by head, the first 3 of 4: pale is more\nand of patches to the filter's prototypes, the 3 of 12 maps that vary most and overlap least"; sheet.Title != want {
 		t.Errorf("title %q", sheet.Title)
 	}
 	save(t, "attention", sheet)
@@ -72,5 +72,16 @@ func TestAttentionMaps(t *testing.T) {
 	without, err := AttentionMaps{Heads: 9}.Draw(randomEncoder(t, "vit-16x1x2p8"), images)
 	if err != nil || len(without.Images) != 3 {
 		t.Errorf("without a filter: %d rows, %v", len(without.Images), err)
+	}
+}
+
+// TestChosenMapsAreNoTwins has a strong map, its twin, a constant one, a weak one elsewhere and its opposite: after the strong one come those that show other patches.
+func TestChosenMapsAreNoTwins(t *testing.T) {
+	maps := [][][]float64{{{0, 9, 0, 0}, {0, 0, 0, 0}}, {{0, 10, 0, 0}, {5, 5, 5, 5}}, {{0, 0, 1, 0}, {1, 1, 1, 0}}}
+	all := []evaluation.Attention{{Rows: 2, Columns: 2, Filter: maps}}
+	for count, want := range map[int][]int{1: {2}, 2: {2, 4}, 3: {2, 4, 5}, 6: {2, 4, 5, 0, 1, 3}, 9: {2, 4, 5, 0, 1, 3}, 0: {0, 1, 2, 3, 4, 5}} {
+		if got := (AttentionMaps{Filter: count}).chosen(all, 2); !slices.Equal(got, want) {
+			t.Errorf("%d maps: %v, want %v", count, got, want)
+		}
 	}
 }

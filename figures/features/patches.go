@@ -77,6 +77,21 @@ func expanded(shown *image.RGBA, p evaluation.SampledPatch, grid int) image.Imag
 	return figures.Resized(shown.SubImage(image.Rect(left, top, right, bottom)), pictureSide, pictureSide, true)
 }
 
+// componentColours are the first three principal components of vectors as red, green and blue, from 0 to 1 over the range of the middle 95 %.
+func componentColours(vectors [][]float64) (pixels []float32, err error) {
+	defer try.Handle(&err)
+	components := try.E1(stats.PrincipalComponents(vectors, 3))
+	pixels = make([]float32, 3*len(vectors))
+	for c := range 3 {
+		values := slices.Sorted(slices.Values(lo.Map(components, func(patch []float64, _ int) float64 { return patch[c] })))
+		low, high := values[len(values)/40], values[len(values)-1-len(values)/40]
+		for p, patch := range components {
+			pixels[3*p+c] = float32(min(max((patch[c]-low)/max(high-low, 1e-12), 0), 1))
+		}
+	}
+	return pixels, nil
+}
+
 // SparseMatches draws sparse correspondences: patches of two pictures whose features are each other's nearest.
 type SparseMatches struct {
 	Size      int     // Height and width in pixels at which pictures are encoded.

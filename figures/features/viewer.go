@@ -20,12 +20,13 @@ import (
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/weights"
+	"gonum.org/v1/gonum/floats"
 )
 
 // AttentionMaps says how many maps a figure of attention shows; the paper's has three of each kind.
 type AttentionMaps struct {
 	Heads  int // Heads of [CLS], the first ones; 0 for all.
-	Filter int // Maps of the filter: of the heads of prototypes, those that vary most over the images; 0 for all.
+	Filter int // Maps of the filter: of the heads of prototypes, those that vary most over the images and overlap least; 0 for all.
 }
 
 // attentionSide is the longer side of a picture in pixels.
@@ -64,7 +65,7 @@ func (m AttentionMaps) Draw(frozen *evaluation.FeatureExtractor, images []evalua
 	}
 	chosen := m.chosen(all, heads)
 	if which = "all maps"; len(chosen) < frozen.ViT.Prototypes*heads {
-		which = fmt.Sprintf("the %d of %d maps that vary most", len(chosen), frozen.ViT.Prototypes*heads)
+		which = fmt.Sprintf("the %d of %d maps that vary most and overlap least", len(chosen), frozen.ViT.Prototypes*heads)
 	}
 	sheet.Title += "\nand of patches to the filter's prototypes, " + which
 	for _, place := range chosen {
@@ -74,18 +75,30 @@ func (m AttentionMaps) Draw(frozen *evaluation.FeatureExtractor, images []evalua
 	return sheet, nil
 }
 
-// chosen returns the filter's maps to show, prototype·heads + head, by falling deviation over all images.
+// chosen returns the filter's maps to show, prototype·heads + head: first that of the highest deviation over all images. Then the deviation of each map counts less, the
+// more it correlates with a chosen one, so that no two show the same patches.
 func (m AttentionMaps) chosen(all []evaluation.Attention, heads int) (places []int) {
-	var deviations []float64
-	for place := range len(all[0].Filter) * heads {
-		values := lo.FlatMap(all, func(a evaluation.Attention, _ int) []float64 { return a.Filter[place/heads][place%heads] })
-		places, deviations = append(places, place), append(deviations, stats.MeanInterval(values).SD)
-	}
+	count := len(all[0].Filter) * heads
 	if m.Filter == 0 {
-		return places
+		return lo.Range(count)
 	}
-	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(deviations[b], deviations[a]) })
-	return places[:min(m.Filter, len(places))]
+	var maps [][]float64 // Less their means.
+	var deviations []float64
+	for place := range count {
+		values := lo.FlatMap(all, func(a evaluation.Attention, _ int) []float64 { return a.Filter[place/heads][place%heads] })
+		floats.AddConst(-stats.MeanInterval(values).Mean, values)
+		maps, deviations = append(maps, values), append(deviations, floats.Norm(values, 2))
+	}
+	left := slices.Clone(deviations)
+	for range min(m.Filter, count) {
+		best := floats.MaxIdx(left)
+		places, left[best] = append(places, best), -1
+		for place, values := range maps {
+			correlation := floats.Dot(values, maps[best]) / max(deviations[place]*deviations[best], 1e-12)
+			left[place] = min(left[place], deviations[place]*max(1-correlation, 0))
+		}
+	}
+	return places
 }
 
 // shortened is a file's name without folders that fits above a picture.
@@ -282,21 +295,6 @@ func (w *Viewer) Components(encoders ...NamedEncoder) (_ figures.ImageGrid, err 
 		}
 	}
 	return sheet, nil
-}
-
-// componentColours are the first three principal components of vectors as red, green and blue, from 0 to 1 over the range of the middle 95 %.
-func componentColours(vectors [][]float64) (pixels []float32, err error) {
-	defer try.Handle(&err)
-	components := try.E1(stats.PrincipalComponents(vectors, 3))
-	pixels = make([]float32, 3*len(vectors))
-	for c := range 3 {
-		values := slices.Sorted(slices.Values(lo.Map(components, func(patch []float64, _ int) float64 { return patch[c] })))
-		low, high := values[len(values)/40], values[len(values)-1-len(values)/40]
-		for p, patch := range components {
-			pixels[3*p+c] = float32(min(max((patch[c]-low)/max(high-low, 1e-12), 0), 1))
-		}
-	}
-	return pixels, nil
 }
 
 // Correspondences draws, for the middle patch of each scene but the last, its cosines with the patches of the next scene, pale where they are high.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -113,9 +112,10 @@ func (c featureCall) run(ctx context.Context, inputs []string, file string) {
 	for _, b := range store.batches {
 		rows, skipped = append(rows, b.Images...), append(skipped, b.Skipped...)
 	}
-	if err := sayUnread(inputs, skipped, len(rows)); err != nil {
-		try.E(errors.Join(err, os.RemoveAll(store.dir)))
+	if len(rows) == 0 {
+		try.E(os.RemoveAll(store.dir))
 	}
+	sayUnread(inputs, skipped, len(rows))
 	c.write(store, rows, described)
 	fmt.Printf("wrote %s: %s, %d features each, from %s\n", c.Out, plural.Count(len(rows), "image"), c.vit.ViT.Dim, c.vit.ViT.Name)
 	try.E(os.RemoveAll(store.dir))

@@ -48,18 +48,15 @@ func findImages(inputs []string) []string {
 	return try.E1(paths, err)
 }
 
-// sayUnread says which images cannot be read, and why, beside so many that can. Without one that can it returns an error.
-func sayUnread(inputs, unread []string, read int) error {
+// sayUnread says which images cannot be read, and why, beside so many that can. It ends the verb with an error if there is none.
+func sayUnread(inputs, unread []string, read int) {
 	for _, why := range unread {
 		fmt.Fprintf(os.Stderr, "skipped %s\n", why)
 	}
-	switch {
-	case read == 0:
-		return fmt.Errorf("none of the images in %s can be read: %s", strings.Join(inputs, ", "), unread[0])
-	case len(unread) > 0:
+	fail(read == 0, "none of the images in %s can be read: %s", strings.Join(inputs, ", "), lo.FirstOrEmpty(unread))
+	if len(unread) > 0 {
 		fmt.Fprintf(os.Stderr, "skipped %d of %s\n", len(unread), plural.Count(len(unread)+read, "image"))
 	}
-	return nil
 }
 
 // readable leaves out the images that cannot be read, and says which.
@@ -72,7 +69,7 @@ func readable(inputs, paths []string) (read []string) {
 		}
 		read = append(read, path)
 	}
-	try.E(sayUnread(inputs, unread, len(read)))
+	sayUnread(inputs, unread, len(read))
 	return read
 }
 

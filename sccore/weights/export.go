@@ -21,7 +21,7 @@ import (
 // Export writes the transformer's weights, the variables under scope, to a .safetensors file with the names of naming and PyTorch's layout, for [ReadViT]. Under
 // timm's names it writes any transformer; timm loads it strictly if [Naming.Fits] allows it, and an Object-Aware Filter keeps its own names. Under others it writes only what Fits
 // allows. The tensors of head, which may be empty, get the prefix "head.". The metadata also gets the architecture and the resizing of positions, unless they are one of
-// [encoder.ViTNames] and DINO's under timm's names. The write is atomic.
+// [encoder.ViTNames] and DINO's under timm's names. A value that is not finite is an error that names it. The write is atomic.
 func Export(path string, naming Naming, store *model.Store, scope string, v encoder.ViT, head map[string]*tensors.Tensor, metadata map[string]string) (err error) {
 	defer try.HandleF(&err, func() { err = fmt.Errorf("writing %s: %w", path, err) })
 	if naming != Timm {
@@ -44,6 +44,9 @@ func Export(path string, naming Naming, store *model.Store, scope string, v enco
 	all = all.under(naming, v)
 	for name, value := range head {
 		all["head."+name] = value
+		if err := safetensors.CheckFinite(all.values("head." + name)); err != nil {
+			fail("tensor head.%s: %w", name, err)
+		}
 	}
 	return safetensors.Write(path, all, described(metadata, naming, v))
 }
@@ -161,9 +164,6 @@ func ExportModel(path string, store *model.Store, without []string, metadata map
 			continue
 		}
 		values := try.E1(valuesIn(variable))
-		if err := safetensors.CheckFinite(values); err != nil {
-			fail("variable %s: %w", variable.Path(), err)
-		}
 		shape := variable.Shape().Dimensions
 		named.set(torchName(variable), transposed(values, shape, true), torchShape(shape)...)
 	}
@@ -254,10 +254,12 @@ func FitsIn(named map[string]*tensors.Tensor, v encoder.ViT) error {
 	return nil
 }
 
-// valuesIn returns the values of a float32 variable. The error names it.
+// valuesIn returns the values of a float32 variable, which are finite. The error names it.
 func valuesIn(variable *model.Variable) (values []float32, err error) {
 	defer try.HandleF(&err, func() { err = fmt.Errorf("variable %s: %w", variable.Path(), err) })
-	return try.E1(tensors.CopyFlatData[float32](try.E1(variable.Value()))), nil
+	values = try.E1(tensors.CopyFlatData[float32](try.E1(variable.Value())))
+	try.E(safetensors.CheckFinite(values))
+	return values, nil
 }
 
 // torchName is the name of a variable in PyTorch's way.

@@ -3,11 +3,13 @@ package weights
 import (
 	"maps"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -129,4 +131,24 @@ func exportAndRead(t *testing.T, im *Import, naming Naming, target member) encod
 		t.Fatal(err)
 	}
 	return again.ViT
+}
+
+// TestExportRefusesWhatIsNotFinite: the line names the variable or the tensor of the head, and no file is written.
+func TestExportRefusesWhatIsNotFinite(t *testing.T) {
+	_, store := readTiny(t, "testdata/tiny.safetensors", "")
+	path := filepath.Join(t.TempDir(), "exported.safetensors")
+	refused := func(head map[string]*tensors.Tensor, want string) {
+		t.Helper()
+		if err := Export(path, Timm, store, "/", tiny, head, nil); err == nil || err.Error() != "writing "+path+": "+want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		if _, err := os.Stat(path); err == nil {
+			t.Error("it has written a file")
+		}
+	}
+	refused(map[string]*tensors.Tensor{"b": tensors.FromValue([]float32{0, float32(math.NaN())})}, "tensor head.b: entry 1 is NaN")
+	if err := store.GetVariable("/norm/bias").SetValue(tensors.FromValue(append(make([]float32, 15), float32(math.Inf(-1))))); err != nil {
+		t.Fatal(err)
+	}
+	refused(nil, "variable /norm/bias: entry 15 is -Inf")
 }

@@ -142,6 +142,12 @@ func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitF
 		refuse(true, "--%s: %v", bad.Key, err)
 	}
 	try.E(err)
+	if len(c.source.Folders) > 0 {
+		var unread []string
+		d, unread, err = d.Readable(ctx, v.preprocessing)
+		try.E(err)
+		sayUnread(c.source.Folders, unread, d.Objects[0].Len()+d.Objects[1].Len())
+	}
 	if probe, ok := e.(*evaluation.LinearClassification); ok && len(c.source.Folders) > 0 && !settings.Given(c.Set, "epochs") { // One epoch of few images trains nothing.
 		probe.Epochs = max(probe.Epochs, probe.Images/d.Objects[0].Len())
 	}
@@ -164,11 +170,12 @@ func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitF
 
 // evaluated is a result: what was measured on, and the numbers.
 type evaluated struct {
-	Evaluation string `json:"evaluation"`
-	Weights    string `json:"weights"`
-	Data       string `json:"data"`
-	Protocol   string `json:"protocol"`
-	Numbers    any    `json:"numbers"`
+	Evaluation string  `json:"evaluation"`
+	Weights    string  `json:"weights"`
+	Seed       *uint64 `json:"seed,omitempty"` // Nil if the evaluation draws nothing.
+	Data       string  `json:"data"`
+	Protocol   string  `json:"protocol"`
+	Numbers    any     `json:"numbers"`
 
 	// Everywhere has the scores of a segmentation that predicts one class for every pixel. It is nil if the evaluation is not a segmentation.
 	Everywhere *everywhere `json:"everywhere,omitempty"`
@@ -186,7 +193,11 @@ func (c evaluationCall) print(e evaluation.Evaluation, d evaluation.Data, measur
 	if d.Train != nil {
 		r.Data = fmt.Sprintf("%s: %s; test: %s", cmp.Or(c.Training, "training"), d.Train.Identity, d.Test.Identity)
 	}
-	text := fmt.Sprintf("%s\n%s\n", r.Data, r.Protocol)
+	seed := ""
+	if c.Draws {
+		r.Seed, seed = &c.Seed, fmt.Sprintf(", seed %d", c.Seed)
+	}
+	text := fmt.Sprintf("%s\n%s\nweights: %s%s\n", r.Data, r.Protocol, r.Weights, seed)
 	if report, ok := measured.Report.(fmt.Stringer); ok {
 		text += report.String() + "\n"
 	}

@@ -93,6 +93,45 @@ func TestEvaluateDense(t *testing.T) {
 	wantLine(t, stderr, "--weights nowhere.pth: no such file or directory")
 }
 
+// TestEvaluateSkipsDamagedImages: in class folders they are left out and named, among training images and among test images, and the rest counts.
+func TestEvaluateSkipsDamagedImages(t *testing.T) {
+	m := newMachine(t)
+	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
+	whole := picture(t, 40, color.White)
+	for i := range 12 {
+		write(t, whole, m.Checkout, "photos", []string{"cat", "dog"}[i%2], fmt.Sprintf("%02d.png", i))
+		write(t, whole, m.Checkout, "half", "train", []string{"cat", "dog"}[i%2], fmt.Sprintf("%02d.png", i))
+	}
+	write(t, nil, m.Checkout, "photos", "cat", "03.jpg")
+	write(t, []byte("a text"), m.Checkout, "photos", "cat", "05.png")
+	write(t, whole[:len(whole)/2], m.Checkout, "photos", "dog", "02.png")
+	write(t, nil, m.Checkout, "half", "val", "cat", "broken.png")
+	evaluate := func(args ...string) (stdout, stderr string, status int) {
+		return outcome(t, onGo(semcon(t, m, append([]string{"evaluate"}, append(args, "--weights", "tiny.safetensors", "--size", "32")...)...)))
+	}
+	for _, name := range []string{"knn", "linear-probe", "spread"} {
+		stdout, stderr, status := evaluate(name, "photos", "--seed", "3")
+		for _, want := range []string{"skipped photos/cat/03.jpg: ", "skipped photos/cat/05.png: ", "skipped photos/dog/02.png: ", "skipped 3 of 15 images\n"} {
+			if status != 0 || !strings.Contains(stderr, want) || !strings.Contains(stdout, "; 3 images left out, which cannot be read\n") {
+				t.Errorf("%s: exit status %d, no %q in\n%s%s", name, status, want, stdout, stderr)
+			}
+		}
+		if seeded := strings.Contains(stdout, "\nweights: tiny.safetensors, seed 3\n"); seeded != (name == "linear-probe") {
+			t.Errorf("%s: %s", name, stdout)
+		}
+	}
+	for name, seed := range map[string]string{"knn": "", "linear-probe": "3"} {
+		stdout, stderr, _ := evaluate(name, "photos", "--seed", "3", "--format", "json")
+		var read struct{ Seed json.Number }
+		if err := json.Unmarshal([]byte(stdout), &read); err != nil || read.Seed.String() != seed {
+			t.Errorf("%s: %+v, %v: %s%s", name, read, err, stdout, stderr)
+		}
+	}
+	if _, stderr, status := evaluate("knn", "half"); status != 1 || !strings.Contains(stderr, "image folder val: none of its images can be read: val/cat/broken.png: ") {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+}
+
 // TestEvaluateTakesClassFolders: a folder of classes, the folders of classes, and a folder of splits, by arguments or by --data.
 func TestEvaluateTakesClassFolders(t *testing.T) {
 	m := newMachine(t)
@@ -116,6 +155,10 @@ func TestEvaluateTakesClassFolders(t *testing.T) {
 		if args[0] == "linear-probe" && !strings.Contains(stdout, "3000 epochs of batches of 256") {
 			t.Errorf("%v: %q", args, stdout)
 		}
+	}
+	stdout, _, status := outcome(t, onGo(semcon(t, m, "evaluate", "spread", "photos", "--weights", "tiny.safetensors", "--size", "32")))
+	if status != 0 || !strings.Contains(stdout, " of 10 images of 32 px\nweights: tiny.safetensors\n") {
+		t.Errorf("spread: exit status %d, %q", status, stdout)
 	}
 	for want, args := range map[string][]string{
 		"2 --data FOLDER is missing, or class folders as arguments": {"knn"}, "1 lies outside the class folders": {"knn", "photos/cat"},

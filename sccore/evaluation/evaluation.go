@@ -120,6 +120,7 @@ type Named struct {
 	Datasets []string          // Names of the datasets that it can open.
 	Training string            // What training images are for, if not training.
 	Single   bool              // Its images have sizes of their own, and are encoded one by one.
+	Draws    bool              // It draws with [Encoder.Seed].
 }
 
 // segmented are the names of the datasets with a class for every pixel.
@@ -130,31 +131,31 @@ var List = []Named{
 	{Name: "centroid", Measures: "classification of patches by the nearest mean of training features", New: func() Evaluation { return new(NearestCentroid) },
 		Sizes: []string{"size"}, Datasets: segmented},
 	{Name: "fcn", Measures: "segmentation by an FCN of width 256 on frozen patch features",
-		New: func() Evaluation { return &FCNProbe{linearSegmentation(), 256} }, Sizes: []string{"train", "test"}, Datasets: segmented},
+		New: func() Evaluation { return &FCNProbe{linearSegmentation(), 256} }, Sizes: []string{"train", "test"}, Datasets: segmented, Draws: true},
 	// As Balažević et al. 2023 have it, with one of the memories that they report.
 	{Name: "in-context", Measures: "segmentation by the nearest patches of a memory, without training",
 		New: func() Evaluation {
 			return &InContext{Size: 448, Neighbours: 30, Temperature: 0.02, Memory: []int{102_400}}
 		},
-		Sizes: []string{"size"}, Datasets: segmented, Training: "memory"},
+		Sizes: []string{"size"}, Datasets: segmented, Training: "memory", Draws: true},
 	{Name: "knn", Measures: "classification of images by their nearest neighbours", New: func() Evaluation { return &KNN{Classifier: knn.DINOClassifier()} },
 		Sizes: []string{"size"}, Datasets: []string{ImageNet}},
 	{Name: "linear", Measures: "segmentation by a linear head on frozen patch features", New: func() Evaluation { return new(linearSegmentation()) },
-		Sizes: []string{"train", "test"}, Datasets: segmented},
+		Sizes: []string{"train", "test"}, Datasets: segmented, Draws: true},
 	{Name: "linear-classification", Measures: "classification of images by a linear probe; also called linear-probe",
 		New:   func() Evaluation { return &LinearClassification{LinearProbe: FastLinearProbe()} },
-		Sizes: []string{"size"}, Datasets: []string{ImageNet}},
+		Sizes: []string{"size"}, Datasets: []string{ImageNet}, Draws: true},
 	{Name: "lost", Measures: "object discovery by LOST, without training", New: func() Evaluation { return &LOST{Expansion: 100} },
 		Datasets: []string{"voc2012"}, Single: true},
 	{Name: "noise-rate", Measures: "how often the most similar patches of two images share their class",
 		New:   func() Evaluation { return &NoiseRate{Sample: PatchSample{Images: 2000, PerImage: 8}, Bins: 20} },
-		Sizes: []string{"sample.size"}, Datasets: segmented},
+		Sizes: []string{"sample.size"}, Datasets: segmented, Draws: true},
 	// As Leopart has it for PASCAL VOC.
 	{Name: "overclustering", Measures: "segmentation by clusters of patch features",
 		New:   func() Evaluation { return &Overclustering{Size: 448, Clusters: 300, Iterations: 50} },
-		Sizes: []string{"size"}, Datasets: segmented},
+		Sizes: []string{"size"}, Datasets: segmented, Draws: true},
 	{Name: "patches", Measures: "recall of classes over patches", New: func() Evaluation { return new(DefaultPatchRecall()) },
-		Sizes: []string{"size"}, Datasets: segmented},
+		Sizes: []string{"size"}, Datasets: segmented, Draws: true},
 	{Name: "spair", Measures: "keypoint matching on SPair-71k by the nearest patch", New: func() Evaluation { return &Keypoints{Alpha: 0.1} },
 		Sizes: []string{"size"}, Datasets: []string{"spair"}, Single: true},
 	{Name: "spread", Measures: "how far patch features are from collapse", New: func() Evaluation { return &Spread{Images: 256} },

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -44,8 +46,19 @@ func TestStatusWithoutANameIsAnOverview(t *testing.T) {
 	m := newMachine(t)
 	t.Setenv("SEMCON_DATA", "")
 	stdout, stderr, status := outcome(t, onGo(semcon(t, m, "status")))
-	if status != 0 || stderr != "" || strings.Count(stdout, "\n") != len(experiments.All())+2 || !regexp.MustCompile(`\npretrain +0 of 1 +0 of 5 +— +—\n`).MatchString(stdout) {
+	if status != 0 || stderr != "" || strings.Count(stdout, "\n") != len(experiments.All())+3 || !regexp.MustCompile(`\npretrain +0 of 1 +0 of 5 +— +—\n`).MatchString(stdout) {
 		t.Errorf("exit status %d:\n%s%s", status, stdout, stderr)
+	}
+	r := study.Record{Experiment: "pretrain", Cell: "images/seed0", Row: "full method", Column: "rank", Kind: figures.Real, Profile: study.Real, Config: []byte(`{"init":"start.safetensors"}`)}
+	if err := r.Append(filepath.Join(m.Checkout, "out", "pretrain")); err != nil {
+		t.Fatal(err)
+	}
+	if stdout, _, _ := outcome(t, onGo(semcon(t, m, "status"))); !regexp.MustCompile(`\npretrain +0 of 1 +0 of 5 +— \+1 +—\n`).MatchString(stdout) {
+		t.Errorf("with a recorded run of real:\n%s", stdout)
+	}
+	_, stderr, _ = outcome(t, onGo(semcon(t, m, "status", "pretrain", "--profile", "real")))
+	if want := "as recorded runs start: --set init=start.safetensors\n1 recorded run with other settings, seeds or data: semcon table pretrain --profile real\n"; !strings.HasPrefix(stderr, want) {
+		t.Errorf("with a recorded run of real: %s", stderr)
 	}
 	if _, stderr, status := outcome(t, onGo(semcon(t, m, "status", "--profile", "full"))); status != 2 || !strings.Contains(stderr, "--profile: name an experiment") {
 		t.Errorf("exit status %d: %s", status, stderr)

@@ -192,11 +192,7 @@ func (t *reportTarget) check(out string) {
 
 // write writes the report and prints its name.
 func (t *reportTarget) write(ctx context.Context, o report.Options) {
-	o.Command = func(e study.Experiment) string {
-		options := study.Options{Profile: o.Profile, Out: o.Out, Data: o.Data}
-		options.Data = e.DataFor(options)
-		return commandFor("run", e.Name, options)
-	}
+	o.Command = func(e study.Experiment, options study.Options) string { return commandFor("run", e.Name, options) }
 	if t.browser == "" {
 		try.E(report.Write(t.To, o))
 	} else {

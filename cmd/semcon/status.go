@@ -44,6 +44,10 @@ func statusVerb(c *cobra.Command, flags flagTexts) {
 		}
 		experiment, _ := completeStudy(c, o, names)
 		o.Warn = say
+		*o = experiment.FromFiles(*o)
+		if _, _, others, _ := experiment.Recorded(*o); others > 0 && len(o.Only) == 0 {
+			say(plural.Count(others, "recorded run") + " with other settings, seeds or data: " + commandFor("table", experiment.Name, study.Options{Profile: o.Profile, Out: o.Out}))
+		}
 		cells := statusOf(experiment, *o)
 		printAs(f.Format, describeStatus(experiment.Name, o.Profile, cells), cells)
 	}
@@ -60,17 +64,21 @@ func printOverview(format string, all study.Options) {
 			if o.Profile = profile; e.GeneratesData || e.DataBySet {
 				o.Data = e.DataFor(o)
 			}
+			o = e.FromFiles(o)
 			of := map[string]any{"experiment": e.Name, "profile": profile, "recorded": nil, "cells": nil}
 			text := "—"
-			if done, all, err := e.Recorded(o); err == nil {
+			done, all, others, err := e.Recorded(o)
+			if err == nil {
 				of["recorded"], of["cells"], text = done, all, fmt.Sprintf("%d of %d", done, all)
 			}
+			text += lo.Ternary(others > 0, fmt.Sprintf(" +%d", others), "")
 			overview, row = append(overview, of), append(row, text)
 		}
 		rows = append(rows, row)
 	}
 	table := strings.TrimSuffix(figures.TextGrid(append([]string{"recorded runs"}, profileNames()...), rows).Text(), "\n")
-	printAs(format, table+"—: needs data, weights or the runs of another experiment first; \"semcon status NAME --profile PROFILE\" says which\n", overview)
+	table += "—: needs data, weights or the runs of another experiment first; \"semcon status NAME --profile PROFILE\" says which\n"
+	printAs(format, table+"+: recorded with other settings, seeds or data; \"semcon table NAME --profile PROFILE\" shows them\n", overview)
 }
 
 // statusOf tells how far each cell is. It says so if opening the data takes long, as drawing images does.

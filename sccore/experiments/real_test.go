@@ -127,7 +127,7 @@ func TestRealProfile(t *testing.T) {
 		t.Errorf("a published encoder as the teacher: %v", err)
 	}
 	published.Set[0] = "init=" + file
-	if err := e.Run(t.Context(), b, published); err == nil || !strings.Contains(err.Error(), "it has no head of patches") {
+	if err := e.Run(t.Context(), b, published); err == nil || !strings.Contains(err.Error(), "it has no head of patches; want a checkpoint") || !strings.Contains(err.Error(), "control/final.safetensors") {
 		t.Errorf("a published encoder as the start: %v", err)
 	}
 	// Continuations of the file with new heads of the baselines, beside the method. There is one kind of images.

@@ -45,7 +45,7 @@ type Options struct {
 	// Failures are errors of experiments that have just run, by their names.
 	Failures map[string]error
 	// Command returns the command that runs the rest of an experiment.
-	Command func(e study.Experiment) string
+	Command func(e study.Experiment, o study.Options) string
 }
 
 // contents is what the page shows.
@@ -87,8 +87,8 @@ func Write(file string, o Options) error {
 	for _, e := range experiments.All() {
 		s := o.section(e, file)
 		p.Sections, p.Problems = append(p.Sections, s), append(p.Problems, s.Problems...)
-		if !s.Complete {
-			p.Commands = append(p.Commands, o.Command(e))
+		if !s.Complete && e.Has(o.Profile) {
+			p.Commands = append(p.Commands, o.Command(e, o.run(e)))
 		}
 	}
 	p.Recorded = lo.CountBy(p.Sections, func(s section) bool { return s.Records > 0 })
@@ -99,6 +99,21 @@ func Write(file string, o Options) error {
 		p.Claims = template.HTML(board.LinkedHTML(func(experiment string) string { return "#records-" + experiment }))
 	}
 	return page.Write(file, reportTemplate, p)
+}
+
+// run are the options of a run of what is missing of an experiment, with DIR and FILE for what the profiles real and full ask for.
+func (o Options) run(e study.Experiment) study.Options {
+	options := study.Options{Profile: o.Profile, Out: o.Out, Data: o.Data}
+	options.Data = e.DataFor(options)
+	options = e.FromFiles(options)
+	if _, _, _, err := e.Recorded(options); err == nil || o.Profile != study.Real && o.Profile != study.Full {
+		return options
+	}
+	options.Data = cmp.Or(options.Data, lo.Ternary(e.GeneratesData, "", "DIR"))
+	if len(options.Set) == 0 {
+		options.Set = lo.Map(e.Files, func(key string, _ int) string { return key + "=FILE" })
+	}
+	return options
 }
 
 // section collects what the page, a file, shows of an experiment.
@@ -138,9 +153,7 @@ func (o Options) section(e study.Experiment, file string) section {
 
 // progress tells how many runs are recorded.
 func (s *section) progress(o Options, e study.Experiment) {
-	options := study.Options{Profile: o.Profile, Out: o.Out, Data: o.Data}
-	options.Data = e.DataFor(options)
-	cells, err := e.Status(options)
+	cells, err := e.Status(o.run(e))
 	if err != nil {
 		return
 	}

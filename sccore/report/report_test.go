@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute"
+	"github.com/samber/lo"
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/experiments/noisetolerance"
@@ -38,7 +40,9 @@ func recorded(t *testing.T) string {
 
 func written(t *testing.T, file string, o Options) string {
 	t.Helper()
-	o.Command = func(e study.Experiment) string { return "semcon run " + e.Name + " --smoke" }
+	o.Command = func(e study.Experiment, o study.Options) string {
+		return strings.Join(lo.Compact(append([]string{"semcon run", e.Name, "--smoke", o.Data}, o.Set...)), " ")
+	}
 	if err := Write(file, o); err != nil {
 		t.Fatal(err)
 	}
@@ -142,6 +146,38 @@ func TestReportOfOtherProfilesRecords(t *testing.T) {
 	out := recorded(t)
 	text := written(t, filepath.Join(out, "report.html"), Options{Profile: study.Quick, Out: out})
 	contains(t, text, "semcon run noise-tolerance --smoke\n", "There are records of other profiles: smoke.", fmt.Sprintf("of 0 of %d experiments", len(experiments.All())))
+}
+
+// TestCommandsOfReal begin where recorded runs do, or have placeholders, and are of the experiments that have the profile.
+func TestCommandsOfReal(t *testing.T) {
+	out := t.TempDir()
+	for _, r := range []study.Record{
+		{Experiment: "pretrain", Cell: "images/seed0", Row: "full method", Column: "rank", Config: []byte(`{"init":"start.safetensors"}`)},
+		{Experiment: "extended-training", Cell: "images/dino/start/seed0", Row: "start", Column: "DINO/rank", Config: []byte(`{"weights":"dino.safetensors"}`)},
+		{Experiment: "ablation", Cell: "line2/seed0", Row: "2", Column: "rank", Config: []byte(`{"init":""}`)},
+	} {
+		r.Profile, r.Kind = study.Real, figures.Real
+		if err := r.Append(study.Folder(out, r.Experiment)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := written(t, filepath.Join(out, "report.html"), Options{Profile: study.Real, Out: out})
+	_, text, _ = strings.Cut(text, "make what is missing:</p>\n<pre>")
+	text, _, _ = strings.Cut(text, "</pre>")
+	if want := `semcon run pretrain --smoke DIR init=start.safetensors
+semcon run teacher-quality --smoke DIR init=FILE teacher=FILE
+semcon run ablation --smoke DIR init=FILE
+semcon run extended-training --smoke DIR dino.weights=dino.safetensors
+semcon run main --smoke DIR
+semcon run transfer --smoke DIR
+semcon run fine-tune --smoke DIR
+semcon run video --smoke DIR
+semcon run noise-rate --smoke DIR
+semcon run over-dispersion --smoke DIR init=FILE
+semcon run patch-recall --smoke DIR
+`; text != want {
+		t.Errorf("the commands are\n%s", text)
+	}
 }
 
 func TestAFigureThatCannotBeDrawnIsNamed(t *testing.T) {

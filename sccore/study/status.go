@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,8 +15,10 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/samber/lo"
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/train"
 )
 
@@ -66,22 +69,44 @@ func (s Spec[C, D]) Status(o Options) (_ []CellStatus, err error) {
 	return all, nil
 }
 
-// Recorded counts the selected cells, and those with records, without opening the data. A cell that has some of its numbers counts as recorded.
-func (s Spec[C, D]) Recorded(o Options) (done, all int, err error) {
+// Recorded counts the selected cells, and those with records, without opening the data. A cell that has some of its numbers counts as recorded. others are the recorded
+// runs of the profile that are not of these cells, also if an error says that the options give no cells.
+func (s Spec[C, D]) Recorded(o Options) (done, all, others int, err error) {
 	defer try.Handle(&err)
-	names, _ := try.E2(s.datasets(o))
-	cells := try.E1(s.selected(o, names))
 	records := try.E1(Records(Folder(o.Out, s.Name)))
 	recorded := lo.FilterSliceToMap(records, func(r Record) ([2]string, bool, bool) {
 		return [2]string{r.Cell, r.ConfigHash}, true, r.Profile == o.Profile
 	})
+	others = len(recorded)
+	names, _ := try.E2(s.datasets(o))
+	cells := try.E1(s.selected(o, names))
 	is := func(i int) bool { return recorded[[2]string{cells[i].Name(), cells[i].Hash()}] }
 	for i, cell := range cells {
 		if is(i) || s.unneeded(cell, cells, is) { // Cells without numbers have no records.
 			done++
 		}
+		others -= lo.Ternary(is(i), 1, 0)
 	}
-	return done, len(cells), nil
+	return done, len(cells), others, nil
+}
+
+// FromFiles adds the settings that name files which recorded runs on photographs start from, where the options have no such settings.
+func (e Experiment) FromFiles(o Options) Options {
+	records, _ := Records(Folder(o.Out, e.Name)) // Broken ones are reported where they are read.
+	onPhotographs := o.Data != "" || o.Profile == Real || o.Profile == Full
+	for _, key := range lo.Ternary(onPhotographs, e.Files, nil) {
+		part, field, _ := strings.Cut(key, ".")
+		last, _, _ := lo.FindLastIndexOf(records, func(r Record) bool {
+			return r.Profile == o.Profile && r.Kind == figures.Real && (field == "" || strings.Contains("/"+r.Cell, "/"+part+"/"))
+		})
+		var config map[string]any
+		_ = json.Unmarshal(last.Config, &config)
+		if file, _ := config[cmp.Or(field, part)].(string); file != "" && !settings.Given(o.Set, key) {
+			o.Set = append(slices.Clip(o.Set), key+"="+file)
+			o.Warnf("as recorded runs start: --set %s=%s", key, file)
+		}
+	}
+	return o
 }
 
 // unneeded reports whether a cell without numbers has done its part: there are cells that need it, and all of them are done.

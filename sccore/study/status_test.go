@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/filelock"
 )
 
@@ -30,10 +31,10 @@ func TestStatusTellsHowFarEachCellIs(t *testing.T) {
 	}
 	recorded := func() string {
 		t.Helper()
-		done, all, err := y.Recorded(o)
-		return fmt.Sprint(done, all, err)
+		done, all, others, err := y.Recorded(o)
+		return fmt.Sprint(done, all, others, err)
 	}
-	if got := recorded(); got != "0 4 <nil>" {
+	if got := recorded(); got != "0 4 0 <nil>" {
 		t.Errorf("before any run, recorded are %s", got)
 	}
 	for name, c := range states() {
@@ -81,9 +82,18 @@ func TestStatusTellsHowFarEachCellIs(t *testing.T) {
 		t.Errorf("the cell whose lock is held is %+v", c)
 	}
 
-	if got := recorded(); got != "1 4 <nil>" {
+	if got := recorded(); got != "1 4 0 <nil>" {
 		t.Errorf("after runs, recorded are %s", got)
 	}
+	o.Set = []string{"steps=5"}
+	if got := recorded(); got != "0 4 1 <nil>" {
+		t.Errorf("beside a run with other settings, recorded are %s", got)
+	}
+	o.Set = []string{"unknown=5"}
+	if got := recorded(); !strings.HasPrefix(got, "0 0 1 ") || !strings.Contains(got, "unknown") {
+		t.Errorf("with an unknown setting, recorded are %s", got)
+	}
+	o.Set = nil
 
 	// Those that watch read the same from the files alone, also of a process that is silent.
 	folder := func(kind string, seed int) string {
@@ -161,5 +171,37 @@ func TestACellWithoutNumbersIsDoneWithWhatNeedsIt(t *testing.T) {
 	y.run(t, Options{Out: out, Seeds: 1, Only: []string{"b"}})
 	if s := state(); s != Done {
 		t.Errorf("all that needs it is recorded, and it is %q", s)
+	}
+}
+
+func TestRunsOnPhotographsBeginFromTheFilesOfRecordedOnes(t *testing.T) {
+	out := t.TempDir()
+	for _, r := range []Record{
+		{Cell: "images/dino/start/seed0", Kind: figures.Real, Profile: Quick, Config: []byte(`{"init":"old","weights":"of dino","teacher":-1}`)},
+		{Cell: "images/ibot/start/seed0", Kind: figures.Real, Profile: Quick, Config: []byte(`{"init":"new","weights":""}`)},
+		{Cell: "ibot/start/seed0", Kind: figures.Synthetic, Profile: Quick, Config: []byte(`{"init":"drawn"}`)},
+		{Cell: "images/dino/start/seed0", Kind: figures.Real, Profile: Smoke, Config: []byte(`{"init":"smoke"}`)},
+	} {
+		r.Experiment = "toy"
+		if err := r.Append(Folder(out, "toy")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := Experiment{Info: Info{Name: "toy", Files: []string{"init", "teacher", "dino.weights", "ibot.weights", "mugs.weights"}}}
+	for _, c := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{Profile: Quick, Data: "photographs"}, "init=new dino.weights=of dino"},
+		{Options{Profile: Quick, Data: "photographs", Set: []string{"init=mine"}}, "init=mine dino.weights=of dino"},
+		{Options{Profile: Quick}, ""},
+		{Options{Profile: Real}, ""},
+	} {
+		var warned []string
+		given := len(c.o.Set)
+		c.o.Out, c.o.Warn = out, func(line string) { warned = append(warned, line) }
+		if got := e.FromFiles(c.o); strings.Join(got.Set, " ") != c.want || len(warned) != len(got.Set)-given {
+			t.Errorf("%s, %q with %q: %q, said %q", c.o.Profile, c.o.Data, c.o.Set, got.Set, warned)
+		}
 	}
 }

@@ -35,6 +35,7 @@ type Info struct {
 	Reads      []string           // The keys of the datasets that it can read, as in package datasets.
 	Needed     string             // The datasets that the full profile needs below --data, such as DAVIS.
 	None       string             // The start of the error if --data has none of several datasets.
+	Files      []string           // The keys of --set that name the files from which trainings of published encoders start. One key may be of one part of cells' names, as "dino.weights".
 	Row        string             // The row of the paper that a warning names if all encoders are random; empty for no warning.
 	Cost       map[Profile]string // The measured or estimated time of each profile.
 }
@@ -145,8 +146,8 @@ type Experiment struct {
 	Run func(ctx context.Context, b compute.Backend, o Options) error
 	// Status tells how far each selected cell is.
 	Status func(o Options) ([]CellStatus, error)
-	// Recorded counts the selected cells, and those with records, without opening the data. A cell that has some of its numbers counts as recorded.
-	Recorded func(o Options) (done, all int, err error)
+	// Recorded counts the selected cells, and those with records, without opening the data, see [Spec.Recorded].
+	Recorded func(o Options) (done, all, others int, err error)
 	// Cells lists a dataset's cells.
 	Cells func(o Options, dataset string) ([]CellInfo, error)
 	// Selected returns the records that a run with the options would find, see [Spec.Selected].
@@ -252,9 +253,12 @@ func (run independent[C, D]) Run(r *Run[C, D]) error { return run(r) }
 
 func (independent[C, D]) Close() {}
 
+// Has reports whether the experiment has a profile.
+func (i Info) Has(profile Profile) bool { return profile != Real || i.Cost[Real] != "" }
+
 // has returns an error for the real profile of an experiment without one.
 func (s Spec[C, D]) has(profile Profile) error {
-	if profile == Real && InfoOf(s.Name).Cost[Real] == "" {
+	if !InfoOf(s.Name).Has(profile) {
 		return BadOption{fmt.Errorf("--profile real: %s has none", s.Name)}
 	}
 	return nil

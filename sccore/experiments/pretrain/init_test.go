@@ -56,6 +56,17 @@ func TestPretrainFollowsTheFile(t *testing.T) {
 			if err != nil || len(records) != 8 {
 				t.Fatalf("%d records, %v", len(records), err)
 			}
+			results, err := Study.Load(study.Options{Out: out, Profile: study.Smoke})
+			if err != nil {
+				t.Fatal(err)
+			}
+			figures, err := Study.Experiment().Figures(records, study.Smoke, study.FigureSources{Out: out})
+			if err != nil || len(figures) != 1 || !strings.HasPrefix(figures[0].Caption, "The second stage of training of seed 0") {
+				t.Errorf("drawn %+v, %v", figures, err)
+			}
+			if curves, err := BothStages(results, out, 0); err != nil || curves[0].X != "step, second stage" || !slices.Equal(curves[0].Series[0].X, []float64{2}) {
+				t.Errorf("%+v, %v", curves, err)
+			}
 			path := recipe.EncoderFile(out, records[7], "second")
 			im, err := weights.ReadViT(path, encoder.ViT{}, "")
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/features"
 	"github.com/semcon/semcon/sccore"
@@ -53,18 +54,21 @@ func Curves(run string, points []study.Point) figures.CurvesRow {
 
 // BothStages plots both stages of a recorded run, one after the other: the losses, the entropy of the targets, the effective rank of features and, with
 // labels, the variance of patch features within and between classes. Where the run has measured them, it adds evaluations, each loss's share of the
-// gradient, and the precision of correspondences. A run without records is an error.
+// gradient, and the precision of correspondences. A run that starts from a file has the second stage alone. A run without records is an error.
 func BothStages(r study.Results, out string, seed int) (_ figures.CurvesRow, err error) {
 	defer try.Handle(&err)
-	const x = "step, both stages"
+	record := try.E1(trained(r, seed))
+	var config recipe.Config
+	try.E(record.DecodeConfig(&config))
+	stages := lo.Reject(stagesOf(config), func(s recipe.Stage, _ int) bool { return s.Name == "control" })
+	x := lo.Ternary(len(stages) > 1, "step, both stages", "step, second stage")
 	row := panels{
 		{X: x, Y: "loss"}, {X: x, Y: "entropy of targets (nats)"}, {X: x, Y: "effective rank"}, {X: x, Y: "variance of patch features"}, {X: x, Y: "%"},
 		{X: x, Y: "share of the gradient (%)"}, {X: x, Y: "precision of correspondences (%)"},
 	}
 	before := 0
-	for _, stage := range []string{"first", "second"} {
-		encoder := try.E1(Encoder(r, out, seed, stage, string(sccore.Target)))
-		curve := try.E1(study.ReadCurve[sccore.StepMetrics](filepath.Join(filepath.Dir(encoder), recipe.CurveFile)))
+	for _, stage := range stages {
+		curve := try.E1(study.ReadCurve[sccore.StepMetrics](filepath.Join(filepath.Dir(recipe.EncoderFile(out, record, stage.Name)), recipe.CurveFile)))
 		for _, m := range curve {
 			step := before + m.Step
 			for _, loss := range sccore.Losses {
@@ -105,7 +109,8 @@ func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
 	for _, column := range []string{recipe.ColumnMIoU, recipe.ColumnRank} { // With labels, and without.
 		if records := results.Of(recipe.RowMethod, column); len(records) > 0 {
 			stages, err := BothStages(results, from.Out, records[0].Seed)
-			all.Add(stages, err, fmt.Sprintf("Both stages of training of seed %d, one after the other.", records[0].Seed), "stages")
+			caption := lo.Ternary(results.FromFile(), "The second stage of training of seed %d, which starts from a file.", "Both stages of training of seed %d, one after the other.")
+			all.Add(stages, err, fmt.Sprintf(caption, records[0].Seed), "stages")
 			break
 		}
 	}

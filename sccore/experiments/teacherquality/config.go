@@ -248,7 +248,7 @@ func (c *Config) follow(set []string) error {
 		start, err = sccore.TeacherOf(c.Init)
 	}
 	if err == nil && !start.HasHead() {
-		err = errors.New("it has no head of patches; want a checkpoint, such as first/final.safetensors of a run of pretrain")
+		err = errors.New("it has no head of patches; want a checkpoint, such as first/final.safetensors of a run of pretrain (control/final.safetensors of one with --set init)")
 	}
 	if err != nil {
 		return fmt.Errorf("--set init=%s: %w", c.Init, err)

@@ -65,7 +65,7 @@ func (m AttentionMaps) Draw(frozen *evaluation.FeatureExtractor, images []evalua
 	}
 	chosen := m.chosen(all, heads)
 	if which = "all maps"; len(chosen) < frozen.ViT.Prototypes*heads {
-		which = fmt.Sprintf("the %d of %d maps that vary most and overlap least", len(chosen), frozen.ViT.Prototypes*heads)
+		which = fmt.Sprintf("the %d of %d maps that differ most", len(chosen), frozen.ViT.Prototypes*heads)
 	}
 	sheet.Title += "\nand of patches to the filter's prototypes, " + which
 	for _, place := range chosen {

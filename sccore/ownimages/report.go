@@ -213,12 +213,14 @@ func (r *run) export(file string) error {
 func (r *run) write() (err error) {
 	defer try.Handle(&err)
 	vit, _, _ := r.trainer.Encoder(sccore.Online)
-	card := weights.Card{ViT: vit, Naming: r.naming, Preprocessing: datasets.DefaultPreprocessing(), Size: r.about.Size, Facts: []weights.Fact{
+	size := r.config.Views.GlobalCropSize
+	card := weights.Card{ViT: vit, Naming: r.naming, Preprocessing: datasets.DefaultPreprocessing(), Size: size, Facts: []weights.Fact{
+		{Name: "Sizes", Text: fmt.Sprintf("trained on crops of %d px, measured on crops of %d px", size, r.about.Size)},
 		{Name: "Trained by", Text: r.about.Command}, {Name: "Step", Text: fmt.Sprintf("%d of %d", r.trainer.Done(), r.config.Steps)}, {Name: "From", Text: r.about.Init}, {Name: "Images", Text: r.about.Images}, {Name: "Settings", Text: string(r.about.Config)},
 	}}
 	file := r.path(EncoderFile)
 	try.E(r.export(EncoderFile))
-	return cmp.Or(weights.WriteConfig(file, r.naming, vit, card.Preprocessing, r.about.Size), card.Write(file), r.report(), r.writeCurves())
+	return cmp.Or(weights.WriteConfig(file, r.naming, vit, card.Preprocessing, size), card.Write(file), r.report(), r.writeCurves())
 }
 
 // Records returns the last value of each column of a run's metrics as a record, so that runs can be compared. Their seed is 0, and the run's own is a

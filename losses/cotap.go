@@ -1,6 +1,7 @@
 package losses
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -100,10 +101,7 @@ func inUnit(x *Node) *Node {
 // A pair is a negative of the pairs of higher q; it gets a gradient from those whose p is lower, or higher by less than Margin. With both orders
 // reversed, this is the sum over pairs of lower q that the loss is made of.
 func (c CoTAP) Evaluate(p, q []float64) (loss float64, gradient []float64, err error) {
-	if err := settings.Check(c); err != nil {
-		return 0, nil, err
-	}
-	if err := checkScores(p, q); err != nil {
+	if err := cmp.Or(settings.Check(c), checkScores(p, q)); err != nil {
 		return 0, nil, err
 	}
 	n, square := len(p), c.Margin*c.Margin

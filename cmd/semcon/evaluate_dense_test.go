@@ -162,6 +162,7 @@ func TestEvaluateTakesClassFolders(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"2 --data FOLDER is missing, or class folders as arguments": {"knn"}, "1 lies outside the class folders": {"knn", "photos/cat"},
+		"2 semcon evaluate linear-probe: --data FOLDER is missing": {"linear-probe"}, `2 --seed "x": "x" cannot be read, want a whole number, 0 or more`: {"knn", "--seed", "x"},
 		"1 has one class, cat": {"knn", "one"},
 	} {
 		_, stderr, status := outcome(t, onGo(semcon(t, m, append(append([]string{"evaluate"}, args...), "--weights", "tiny.safetensors")...)))

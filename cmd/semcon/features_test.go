@@ -196,6 +196,10 @@ func TestFeaturesSkipBrokenImages(t *testing.T) {
 func TestWeightVerbsRefuse(t *testing.T) {
 	m := newMachine(t)
 	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
+	tinyWeights(t, filepath.Join(m.Checkout, "folder", "model.safetensors"))
+	if err := os.Link(filepath.Join(m.Checkout, "tiny.safetensors"), filepath.Join(m.Checkout, "linked.safetensors")); err != nil {
+		t.Fatal(err)
+	}
 	m.Write(t, "page.pth", "<html>not found</html>")
 	m.Write(t, "broken/x.png", "no image")
 	m.Write(t, "empty/readme.txt", "no image")
@@ -211,7 +215,7 @@ func TestWeightVerbsRefuse(t *testing.T) {
 		{[]string{"import", "tiny.safetensors", "--out", "x.pth"}, 2, []string{"--out x.pth"}},
 		{[]string{"import", "tiny.safetensors", "--arch", "vit-xl16"}, 2, []string{`--arch`, `"vit-xl16"`}},
 		{[]string{"import", "tiny.safetensors", "--arch", "vit-s16"}, 1, []string{"tiny.safetensors", "cls_token", "[1 1 64]"}},
-		{[]string{"import", "tiny.safetensors", "--branch", "best"}, 1, []string{`no branch "best"`, "--branch takes"}},
+		{[]string{"import", "tiny.safetensors", "--branch", "best"}, 1, []string{`no branch "best"`, "it has no named branches"}},
 		{[]string{"import", "tiny.safetensors", "--branch", "student"}, 1, []string{`no branch "student"`}},
 		{[]string{"import", "tiny.safetensors", "--positions", "linear"}, 2, []string{`--positions "linear"`}},
 		{[]string{"import", "tiny.safetensors", "--naming", "jax"}, 2, []string{`--naming "jax"`}},
@@ -220,7 +224,10 @@ func TestWeightVerbsRefuse(t *testing.T) {
 		{[]string{"import", "tiny.safetensors", "--ignore", "none.*"}, 1, []string{`"none.*" matches no key`}},
 		{[]string{"import", "tiny.safetensors", "--ignore", "norm.*"}, 1, []string{"missing key norm.weight"}},
 		{[]string{"import", "tiny.safetensors", "--heads", "-1"}, 2, []string{"--heads -1"}},
-		{[]string{"import", "tiny.safetensors", "--heads", "7"}, 1, []string{"Dim 64 is not a multiple of NumHeads 7"}},
+		{[]string{"import", "tiny.safetensors", "--heads", "7"}, 1, []string{"--heads 7: ", "Dim 64 is not a multiple of NumHeads 7"}},
+		{[]string{"import", "tiny.safetensors", "--out", "./tiny.safetensors"}, 2, []string{"--out ./tiny.safetensors: is the file that is imported"}},
+		{[]string{"import", "tiny.safetensors", "--out", "linked.safetensors"}, 2, []string{"--out linked.safetensors: is the file that is imported"}},
+		{[]string{"import", "folder", "--out", "folder/model.safetensors"}, 2, []string{"--out folder/model.safetensors: is the file that is imported"}},
 		{[]string{"import", "tiny.safetensors", "--epsilon", "2"}, 2, []string{"--epsilon 2"}},
 		{[]string{"import", "tiny.safetensors", "--arch", "vit-tiny", "--heads", "4"}, 2, []string{"--arch already says"}},
 		{[]string{"features", "photos"}, 2, []string{"--weights FILE"}},

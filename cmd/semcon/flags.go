@@ -153,6 +153,9 @@ func (f checkedFlag) Set(given string) error {
 	return cmp.Or(err, settings.InRange(f.name, f.text.Range, number))
 }
 
+// wanted says what functions of strconv read.
+var wanted = map[string]string{"Atoi": "a whole number", "ParseInt": "a whole number", "ParseUint": "a whole number, 0 or more", "ParseFloat": "a number"}
+
 // flagError says what is wrong with a flag: the flag first, as it is typed.
 func flagError(c *cobra.Command, err error) error {
 	said := err.Error()
@@ -161,6 +164,8 @@ func flagError(c *cobra.Command, err error) error {
 	switch {
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
 		said = "there is no flag -" + unknown.GetSpecifiedShortnames()
+	case errors.As(err, &unknown) && c.HasSubCommands() && c.Flags().NArg() > 0: // A subcommand that there is not would have the flag.
+		return ended(func() { c.Run(c, c.Flags().Args()) })
 	case errors.As(err, &unknown):
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
@@ -173,12 +178,10 @@ func flagError(c *cobra.Command, err error) error {
 	case errors.As(err, &invalid):
 		reason := invalid.Unwrap()
 		if number := (*strconv.NumError)(nil); errors.As(reason, &number) {
-			reason = fmt.Errorf("%q cannot be read", number.Num)
+			reason = fmt.Errorf("%q cannot be read, want %s", number.Num, cmp.Or(wanted[number.Func], "true or false"))
 		}
-		said = fmt.Sprintf("--%s %q: %v", invalid.GetFlag().Name, invalid.GetValue(), reason)
-		if strings.HasPrefix(reason.Error(), invalid.GetFlag().Name+" ") { // It names the flag and the value.
-			said = "--" + reason.Error()
-		}
+		whole := strings.HasPrefix(reason.Error(), invalid.GetFlag().Name+" ") // It names the flag and the value.
+		said = lo.Ternary(whole, "--"+reason.Error(), fmt.Sprintf("--%s %q: %v", invalid.GetFlag().Name, invalid.GetValue(), reason))
 	}
 	return usagef("%s (\"%s --help\" lists the flags)", said, c.CommandPath())
 }

@@ -171,7 +171,8 @@ func command(ctx context.Context, args []string, stderr io.Writer) int {
 	case ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.As(err, new(*exec.ExitError))): // An error that kept work from being saved is printed.
 		return stopped(c, stderr)
 	}
-	fmt.Fprintf(stderr, "%s: %s%s\n", c.CommandPath(), oneLine(err), elsewhere(c, oneLine(err)))
+	typed := strings.TrimSuffix(c.CommandPath(), c.Name()) + cmp.Or(c.CalledAs(), c.Name()) // It may be an alias.
+	fmt.Fprintf(stderr, "%s: %s%s\n", typed, oneLine(err), elsewhere(c, oneLine(err)))
 	if ctx.Err() == nil && errors.As(err, new(usageError)) {
 		return 2
 	}

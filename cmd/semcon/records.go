@@ -188,6 +188,7 @@ func (t *reportTarget) check(out string) {
 	}
 	t.To = cmp.Or(t.To, filepath.Join(out, "report."+t.Format))
 	requireWritableFile("to", t.To)
+	refuse(!strings.EqualFold(filepath.Ext(t.To), "."+t.Format), "--to %s: want a file that ends with .%s", t.To, t.Format)
 }
 
 // write writes the report and prints its name.

@@ -7,6 +7,19 @@ import (
 	"testing"
 )
 
+func TestReportsHaveTheEndingOfTheirFormat(t *testing.T) {
+	for _, to := range []string{"x.txt", "x.pdf", "x"} {
+		err := ended(func() { (&reportTarget{Format: "html", To: to}).check("out") })
+		if want := "--to " + to + ": want a file that ends with .html"; err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	target := reportTarget{Format: "html", To: filepath.Join(t.TempDir(), "x.HTML")}
+	if err := ended(func() { target.check("out") }); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestReportsArePrintedByABrowser(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)

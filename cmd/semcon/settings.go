@@ -4,7 +4,6 @@ import (
 	"cmp"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -121,9 +120,8 @@ func readConfig(file string) (set []string, err error) {
 		return nil, fmt.Errorf("want a file of at most %d bytes", maxConfig)
 	}
 	var config yaml.MapSlice
-	if err := yaml.Unmarshal(try.E1(os.ReadFile(file)), &config); err != nil {
-		return nil, errors.New(strings.Join(strings.Fields(err.Error()), " "))
-	}
+	err = yaml.Unmarshal(try.E1(os.ReadFile(file)), &config)
+	fail(err != nil, "is no YAML of settings: %s", strings.Join(strings.Fields(fmt.Sprint(err)), " "))
 	var assign func(prefix string, group yaml.MapSlice)
 	assign = func(prefix string, group yaml.MapSlice) {
 		for _, item := range group {

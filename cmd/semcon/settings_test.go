@@ -182,7 +182,7 @@ func TestSettingsInAFile(t *testing.T) {
 	if job := cells(edited, "--set", "steps=2"); !strings.Contains(job, "--set steps=3 --set steps=2") {
 		t.Errorf("want the file's setting before --set: %s", job)
 	}
-	for content, want := range map[string]string{"steps: [": "mine.yaml: yaml: line 1", "speed: 1": `"speed"`} {
+	for content, want := range map[string]string{"steps: [": "mine.yaml: is no YAML of settings: yaml: line 1", "speed: 1": `"speed"`} {
 		if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
 			t.Fatal(err)
 		}

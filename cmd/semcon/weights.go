@@ -60,6 +60,7 @@ func (c *weightChoice) read(path string) *weights.Import {
 			"branch": "--branch takes one of these names or a part of it", "ignore": "--ignore " + decide.Key + " leaves it out", "heads": "or give --heads or --arch",
 		}[decide.Argument])
 	}
+	fail(c.Heads > 0 && err != nil && strings.Contains(err.Error(), "NumHeads"), "--heads %d: %w", c.Heads, err)
 	return try.E1(read, err)
 }
 
@@ -249,6 +250,9 @@ func importVerb(c *cobra.Command, flags flagTexts) {
 			requireWritableFile("out", f.Out)
 		}
 		names[0] = try.E1(hub.Locate(c.Context(), names[0], downloads))
+		from, _ := os.Stat(lo.Ternary(datasets.IsFolder(names[0]), filepath.Join(names[0], filepath.Base(f.Out)), names[0]))
+		to, _ := os.Stat(f.Out)
+		refuse(os.SameFile(from, to), "--out %s: is the file that is imported; name another one", f.Out)
 		v := vitFile{Import: choice.read(names[0])}
 		read, w := *v.Import, textOf(f.Format)
 		fmt.Fprint(w, v.Import)

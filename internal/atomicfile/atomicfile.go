@@ -70,15 +70,10 @@ func syncFolder(dir string) error {
 const temporary = ".writing-"
 
 // Sweep removes the temporary files of killed writers in dir. No writer may be running there.
-func Sweep(dir string) error {
-	left, err := fs.Glob(os.DirFS(dir), temporary+"*") // The folder's name is no pattern.
-	if err != nil {
-		return err
-	}
-	for _, name := range left {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			return err
-		}
+func Sweep(dir string) (err error) {
+	defer try.Handle(&err)
+	for _, name := range try.E1(fs.Glob(os.DirFS(dir), temporary+"*")) { // The folder's name is no pattern.
+		try.E(os.Remove(filepath.Join(dir, name)))
 	}
 	return nil
 }

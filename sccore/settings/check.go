@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/dsnet/try"
 	"github.com/samber/lo"
 )
 
@@ -35,7 +36,8 @@ type Invalid struct{ error }
 // Unwrap returns the error of the setting.
 func (i Invalid) Unwrap() error { return i.error }
 
-func check(key string, value reflect.Value, tag reflect.StructTag) error {
+func check(key string, value reflect.Value, tag reflect.StructTag) (err error) {
+	defer try.Handle(&err)
 	switch value.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		if value.IsNil() {
@@ -44,11 +46,8 @@ func check(key string, value reflect.Value, tag reflect.StructTag) error {
 		return check(key, value.Elem(), tag)
 	case reflect.Struct:
 		for m := range membersOf(key, value) {
-			if m.field.Tag.Get("range") == "-" {
-				continue
-			}
-			if err := check(m.key, m.value, m.field.Tag); err != nil {
-				return err
+			if m.field.Tag.Get("range") != "-" {
+				try.E(check(m.key, m.value, m.field.Tag))
 			}
 		}
 		if !value.CanInterface() {
@@ -63,18 +62,14 @@ func check(key string, value reflect.Value, tag reflect.StructTag) error {
 	case reflect.Slice, reflect.Array:
 		for i := range value.Len() {
 			element := lo.Ternary(value.Type().Elem().Kind() == reflect.Struct, fmt.Sprintf("%s[%d]", key, i), key)
-			if err := check(element, value.Index(i), tag); err != nil {
-				return err
-			}
+			try.E(check(element, value.Index(i), tag))
 		}
 		return nil
 	case reflect.Map:
 		keys := value.MapKeys()
 		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 		for _, k := range keys {
-			if err := check(below(key)+fmt.Sprint(k), value.MapIndex(k), tag); err != nil {
-				return err
-			}
+			try.E(check(below(key)+fmt.Sprint(k), value.MapIndex(k), tag))
 		}
 		return nil
 	}

@@ -115,7 +115,9 @@ func applyOne(config any, assignment string) (err error) {
 		encoded = try.E1(json.Marshal(value))
 	}
 	changed := reflect.New(group.Type())
-	if json.Unmarshal(encoded, changed.Interface()) == nil && (isText || value != "null") { // JSON would keep the old value.
+	var parts []json.RawMessage // JSON would take another number of them and fill up with zeros.
+	whole := group.Kind() != reflect.Array || json.Unmarshal(encoded, &parts) == nil && len(parts) == group.Len()
+	if whole && json.Unmarshal(encoded, changed.Interface()) == nil && (isText || value != "null") { // JSON would keep the old value.
 		group.Set(changed.Elem())
 		return nil
 	}
@@ -125,6 +127,8 @@ func applyOne(config any, assignment string) (err error) {
 		want = "true or false"
 	case err == nil:
 		want = "a number like " + string(old)
+	case group.Kind() == reflect.Array:
+		want = fmt.Sprintf("%d values like %s", group.Len(), old)
 	}
 	return fmt.Errorf("--set %s: %q is not %s", assignment, value, want)
 }

@@ -174,6 +174,19 @@ func (s small) Rules() error {
 	return nil
 }
 
+// TestArraysAreGivenWhole: a list of another length is refused, where JSON fills up with zeros.
+func TestArraysAreGivenWhole(t *testing.T) {
+	config := ranged{Rates: [2]float64{0.5, 1}}
+	for value, want := range map[string]string{"[1]": `--set rates=[1]: "[1]" is not 2 values like [0.5,1]`, "[1,1,1]": "is not 2 values", "1": "is not 2 values"} {
+		if err := settings.Apply(&config, "rates="+value); err == nil || !strings.Contains(err.Error(), want) || config.Rates != [2]float64{0.5, 1} {
+			t.Errorf("%s: %v, %v", value, err, config.Rates)
+		}
+	}
+	if err := settings.Apply(&config, "rates=[0.25, 0]"); err != nil || config.Rates != [2]float64{0.25, 0} {
+		t.Errorf("%v, %v", err, config.Rates)
+	}
+}
+
 func TestCheck(t *testing.T) {
 	good := func() ranged {
 		s := small{1, 2}

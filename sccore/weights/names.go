@@ -320,6 +320,8 @@ func choosePrefix(prefixes []string, branch string) (string, error) {
 	switch {
 	case len(found) == 1:
 		return found[0], nil
+	case len(found) == 0 && cmp.Or(prefixes...) == "":
+		return "", fmt.Errorf("contains no branch %.50q: it has no named branches", branch)
 	case len(found) == 0:
 		return "", Undecided{fmt.Errorf("contains no branch %.50q, only %.50q", branch, shown), "branch", ""}
 	}

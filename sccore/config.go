@@ -152,6 +152,10 @@ func (c Config) Rules() error {
 // the attention of its views. what names the settings that the part follows from.
 func CheckViews(v views.MultiCrop, vit encoder.ViT, part, imageSize int, what string) (err error) {
 	defer try.Handle(&err)
+	global, local := vit.CheckSize("views.global_size", v.GlobalCropSize), vit.CheckSize("views.local_size", v.LocalCropSize)
+	if v.Globals > 0 && v.Locals > 0 && global != nil && local != nil { // Both are to be mended.
+		return fmt.Errorf("%w; %w", global, local)
+	}
 	for _, crop := range []struct {
 		views, size  int
 		count, pixel string

@@ -272,6 +272,9 @@ func TestConfigCheckNamesTheField(t *testing.T) {
 		"blocks_after_filter 1 without prototypes": func(c *sccore.Config) {
 			c.Prototypes, c.BlocksAfterFilter, c.Lambdas.Prototypes = 0, 1, 0
 		},
+		"views.global_size 30 is not a multiple of vit-tiny's patch size 8, want 32; views.local_size 20 is not a": func(c *sccore.Config) {
+			c.Views.GlobalCropSize, c.Views.LocalCropSize = 30, 20
+		},
 		"every loss":  func(c *sccore.Config) { c.Lambdas = losses.Lambdas{Prototypes: 1} },
 		"tau2":        func(c *sccore.Config) { c.CoTAP.Margin = 0 },
 		"epsilon":     func(c *sccore.Config) { c.Sinkhorn.Epsilon = 0 },

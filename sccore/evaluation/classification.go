@@ -184,8 +184,8 @@ func (s Source) classFolders() (d Data, err error) {
 	return d.Sample(s.Images), nil
 }
 
-// Readable leaves out the photographs of class folders that cannot be read, and returns the reasons, which name the files. Datasets, whose images all count, do without it.
-func (d Data) Readable(ctx context.Context, by datasets.Preprocessing) (_ Data, unread []string, err error) {
+// SkipUnread leaves out the photographs of class folders that cannot be read, and returns the reasons, which name the files. Datasets, whose images all count, do without it.
+func (d *Data) SkipUnread(ctx context.Context, by datasets.Preprocessing) (unread []string, err error) {
 	defer try.Handle(&err)
 	for i := range d.Objects {
 		photographs := d.Objects[i].(LabelledPictures)
@@ -203,14 +203,14 @@ func (d Data) Readable(ctx context.Context, by datasets.Preprocessing) (_ Data, 
 			places = append(places, at)
 		}
 		if len(places) == 0 {
-			return d, unread, fmt.Errorf("image folder %s: none of its images can be read: %w", photographs.Name, faults[0])
+			return nil, fmt.Errorf("image folder %s: none of its images can be read: %w", photographs.Name, faults[0])
 		}
 		d.take(i, photographs, places)
 	}
 	if len(unread) > 0 {
 		d.ID += fmt.Sprintf("; %s left out, which cannot be read", plural.Count(len(unread), "image"))
 	}
-	return d, unread, nil
+	return unread, nil
 }
 
 // SplitFolders returns the folders of training and of test images of a single folder that has them: train, and test or val.

@@ -119,7 +119,8 @@ func (im *Images) open(cache *datasets.Cache, smoke bool, inputs ...string) (tra
 		im.skip(skipped)
 	}
 	if all.Len() < leastImages {
-		return nil, nil, "", fmt.Errorf("image folder %s: contains %s, training needs %d", strings.Join(inputs, ", "), plural.Count(all.Len(), "image"), leastImages)
+		text := lo.Ternary(len(inputs) > 1 || datasets.IsFolder(inputs[0]), "image folder %s: ", "%s: is a file, want a folder: ")
+		return nil, nil, "", fmt.Errorf(text+"contains %s, training needs %d", strings.Join(inputs, ", "), plural.Count(all.Len(), "image"), leastImages)
 	}
 	split = plural.Count(all.Len(), "image")
 	if smoke && all.Len() > smokeImages {
@@ -267,7 +268,10 @@ func (s Start) Config(images int) (_ sccore.Config, err error) {
 	if s.Init != "" && c.Encoder != v.Name {
 		return c, fmt.Errorf("encoder %s: %s holds %s", c.Encoder, s.Init, v.Name)
 	}
-	return c, settings.Check(c)
+	if err := settings.Check(c); err != nil { // Defaults are valid.
+		return c, fmt.Errorf("--set %w", err)
+	}
+	return c, nil
 }
 
 // size sets what follows from the size of the transformer: the views and the heads.

@@ -147,6 +147,7 @@ func (r *run) open(ctx context.Context) (err error) {
 		r.verdict.queries = r.images.queries.Len()
 	}
 	r.config = try.E1(r.Start.Config(r.images.Count))
+	try.E(train.CheckDevices(r.backend, r.config.Batch/r.config.AccumulationSteps))
 	if repeats := r.images.repeats(r.config); repeats != "" {
 		// A run that an earlier version began goes on.
 		if _, err := os.Stat(r.path(runFile)); err != nil && len(r.Start.given("batch")) > 0 {

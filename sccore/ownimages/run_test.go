@@ -132,6 +132,18 @@ func TestTrainFromRandomWeights(t *testing.T) {
 	}
 }
 
+// TestTrainRefusesDevicesBeforeItBegins: the folder stays free for a run with another number of devices.
+func TestTrainRefusesDevicesBeforeItBegins(t *testing.T) {
+	b := testbackend.Devices(t, 3)
+	o := Options{Folders: Folders{Images: []string{folder(t, 24)}}, Start: Start{Smoke: true, Set: small}, Out: filepath.Join(t.TempDir(), "run")}
+	if err := Train(t.Context(), b, o); err == nil || err.Error() != "devices 3: they cannot share 4 images of a batch equally" {
+		t.Error(err)
+	}
+	if _, err := os.Stat(o.Out); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder of the run: %v", err)
+	}
+}
+
 // TestTrainMeasuresAsOftenAsItIsTold wants diagnostics at the start, every gauge_every steps, and at the end.
 func TestTrainMeasuresAsOftenAsItIsTold(t *testing.T) {
 	if testing.Short() {
@@ -222,6 +234,15 @@ func checkFiles(t *testing.T, files map[string][]byte) {
 	}
 	if events := string(files["/"+EventsFile]); strings.Count(events, "patch features before and after") != 4 || strings.Count(events, "```json") != 1 {
 		t.Error("not four images and once the settings among the events")
+	}
+	for name, wants := range map[string][]string{
+		"/encoder.md": {"centre crop of 24 px", "Sizes: trained on crops of 24 px, measured on crops of 48 px\n"}, "/config.json": {"3,\n      24,\n      24\n"},
+	} {
+		for _, want := range wants {
+			if !strings.Contains(string(files[name]), want) {
+				t.Errorf("no %q in %s", want, files[name])
+			}
+		}
 	}
 	page := string(files["/"+ReportFile])
 	for _, want := range []string{"Nothing says that training has damaged", "k-NN accuracy", "cut.png: ", "2 class folders", "data:image/svg&#43;xml;base64,", "data:image/png;base64,", "\nsteps=3\n", "\nviews.global_size=", "<pre>semcon train</pre>", "<td>random weights</td>"} {

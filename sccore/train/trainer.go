@@ -56,11 +56,19 @@ const accumulatedScope = "accumulated"
 // compiling keeps trainers from compiling at the same time. A compiler uses all cores for a step, and its memory would add up.
 var compiling sync.Mutex
 
+// CheckDevices returns an error unless the devices of a backend can share the images of a batch, or of its parts, equally.
+func CheckDevices(b compute.Backend, images int) error {
+	if devices := backend.Devices(b); images%devices != 0 {
+		return fmt.Errorf("devices %d: they cannot share %d images of a batch equally", devices, images)
+	}
+	return nil
+}
+
 // New compiles the step of a task, which creates its variables. A run starts with Begin or Resume.
 func New[M any](b compute.Backend, task Task[M]) (*Trainer[M], error) {
 	t := &Trainer[M]{task: task, backend: b, store: model.NewStore(), parts: max(task.Parts, 1)}
-	if devices, images := backend.Devices(b), task.Workload.Images/t.parts; images%devices != 0 {
-		return nil, fmt.Errorf("devices %d: they cannot share %d images of a batch equally", devices, images)
+	if err := CheckDevices(b, task.Workload.Images/t.parts); err != nil {
+		return nil, err
 	}
 	compiling.Lock()
 	defer compiling.Unlock()

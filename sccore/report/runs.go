@@ -135,13 +135,13 @@ func few(names []string) string {
 
 // Run is a run as its files tell: a cell of an experiment, or a training on photographs.
 type Run struct {
-	study.CellStatus          // Named for the folder, without the hash of the configuration where no other run is named so.
+	study.CellStatus          // Named for the folder with the seed last, without the hash of the configuration where no other run is named so.
 	Folder           string   // Where its files are.
 	Files            []string // Its curves: one, or one for each stage.
 }
 
-// configHash is the end of a cell's folder, and cellsFolder the part of its path that says nothing.
-var configHash, cellsFolder = regexp.MustCompile(`-[0-9a-f]{12}(/|$)`), regexp.MustCompile(`(^|/)cells/`)
+// configHash is the end of a cell's folder, and cellsFolder the part of its path that says nothing. seedFirst is the path of a cell that shares a folder with others of its seed.
+var configHash, cellsFolder, seedFirst = regexp.MustCompile(`-[0-9a-f]{12}(/|$)`), regexp.MustCompile(`(^|/)cells/`), regexp.MustCompile(`(seed\d+-[0-9a-f]{12})/(.+)$`)
 
 // Runs lists the runs below a folder: the running ones first, and runs of equal state by when they last wrote. They may go on meanwhile, here or on another
 // host. A folder that does not exist has none.
@@ -163,8 +163,8 @@ func Runs(folder string) (runs []Run, err error) {
 			if r.CellStatus, err = study.ReadFolder(r.Folder); err != nil {
 				return err
 			}
-			r.Name = cellsFolder.ReplaceAllString(below(folder, r.Folder), "$1")
-			r.Name = cmp.Or(r.Name, filepath.Base(folder))
+			name := cellsFolder.ReplaceAllString(below(folder, r.Folder), "$1")
+			r.Name = cmp.Or(seedFirst.ReplaceAllString(name, "$2/$1"), filepath.Base(folder))
 			named[short(r.Name)]++
 			runs = append(runs, r)
 		}

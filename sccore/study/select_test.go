@@ -26,7 +26,7 @@ func TestSelect(t *testing.T) {
 		return kept, err
 	}
 	for pattern, want := range map[string]int{
-		"cifar10/simclr/crop/seed0": 1, "*/moco": 21, "*/*/crop*/seed1": 16, "*/*/same+*": 24, "*": 84,
+		"cifar10/simclr/crop/seed0": 1, "*/moco": 21, "moco/crop/seed0": 1, "moco": 21, "*/*/crop*/seed1": 16, "*/*/same+*": 24, "*": 84,
 	} {
 		if kept, err := count(pattern); err != nil || kept != want {
 			t.Errorf("--only %s keeps %d cells, want %d (%v)", pattern, kept, want, err)

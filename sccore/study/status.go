@@ -93,8 +93,7 @@ func (s Spec[C, D]) Recorded(o Options) (done, all, others int, err error) {
 // FromFiles adds the settings that name files which recorded runs on photographs start from, where the options have no such settings.
 func (e Experiment) FromFiles(o Options) Options {
 	records, _ := Records(Folder(o.Out, e.Name)) // Broken ones are reported where they are read.
-	onPhotographs := o.Data != "" || o.Profile == Real || o.Profile == Full
-	for _, key := range lo.Ternary(onPhotographs, e.Files, nil) {
+	for _, key := range lo.Ternary(o.Data != "" || o.Profile == Real || o.Profile == Full, e.Files, nil) {
 		part, field, _ := strings.Cut(key, ".")
 		last, _, _ := lo.FindLastIndexOf(records, func(r Record) bool {
 			return r.Profile == o.Profile && r.Kind == figures.Real && (field == "" || strings.Contains("/"+r.Cell, "/"+part+"/"))
@@ -174,7 +173,7 @@ func (c *CellStatus) readFiles(dir string) error {
 }
 
 // Select reports which of the named cells match at least one pattern. A pattern has the same parts as the names, such as dataset/method/row/seed, with
-// the wildcards of path.Match. Missing parts at the end match everything. kinds names the parts; names with fewer parts lack the first kinds. A pattern
+// the wildcards of path.Match. Missing parts at the end match everything; if nothing matches, the first part may be missing, as in "line5/seed0". kinds names the parts; names with fewer parts lack the first kinds. A pattern
 // that matches nothing is an error that lists the alternatives.
 func Select(names, kinds, patterns []string) ([]bool, error) {
 	if len(patterns) == 0 || len(names) == 0 {
@@ -187,19 +186,21 @@ func Select(names, kinds, patterns []string) ([]bool, error) {
 		if len(parts) > len(kinds) {
 			return nil, fmt.Errorf("--only %q has more parts than %s", pattern, strings.Join(kinds, "/"))
 		}
-		parts = append(parts, slices.Repeat([]string{"*"}, len(kinds)-len(parts))...)
-		matched := false
-		for i, name := range names {
-			match, err := path.Match(strings.Join(parts, "/"), name)
-			if err != nil {
-				return nil, fmt.Errorf("--only %q: %w", pattern, err)
-			}
-			if match {
-				keep[i], matched = true, true
+		missing, matched := slices.Repeat([]string{"*"}, len(kinds)-len(parts)), false
+		for front := 0; front <= min(1, len(missing)) && !matched; front++ {
+			whole := strings.Join(slices.Concat(missing[:front], parts, missing[front:]), "/")
+			for i, name := range names {
+				match, err := path.Match(whole, name)
+				if err != nil {
+					return nil, fmt.Errorf("--only %q: %w", pattern, err)
+				}
+				if match {
+					keep[i], matched = true, true
+				}
 			}
 		}
 		if !matched {
-			return nil, fmt.Errorf("--only %q matches no run; %s", pattern, mismatch(names, kinds, parts))
+			return nil, fmt.Errorf("--only %q matches no run; %s", pattern, mismatch(names, kinds, append(parts, missing...)))
 		}
 	}
 	return keep, nil

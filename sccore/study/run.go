@@ -298,11 +298,11 @@ func (c *call[C, D]) run(ctx context.Context, worker Worker[C, D], t *task[C, D]
 	var end func(error)
 	r.watched, end = Watched(r.Dir, t.name, t.steps, func() string { return c.summary.Load().(string) })
 	defer func() { end(err) }()
-	r.Phase(progress.Compiling)
 	if r.Data, err = c.dataOf(t.Cell, t.data); err != nil {
 		return worker, err
 	}
-	r.began = time.Now() // The time of a cell counts its own work only.
+	r.Phase(progress.Measuring) // A training says when it compiles.
+	r.began = time.Now()        // The time of a cell counts its own work only.
 	if worker == nil {
 		if err := panics.Catch(func() (err error) { worker, err = c.NewWorker(r); return err }); err != nil {
 			return nil, err

@@ -192,12 +192,15 @@ func TestAnyNumberOfWorkersLeavesTheSame(t *testing.T) {
 	}
 }
 
-// recordingBar knows how many steps it shows as done.
-type recordingBar struct{ done int }
+// recordingBar knows how many steps it shows as done, and the phases that it has shown.
+type recordingBar struct {
+	done   int
+	phases []string
+}
 
 func (b *recordingBar) Set(done int, _ string) { b.done = done }
 func (b *recordingBar) Resumed(steps int)      { b.done += steps }
-func (b *recordingBar) Phase(string)           {}
+func (b *recordingBar) Phase(name string)      { b.phases = append(b.phases, name) }
 func (b *recordingBar) Close()                 {}
 
 func TestAStoppedRunGoesOn(t *testing.T) {
@@ -211,6 +214,9 @@ func TestAStoppedRunGoesOn(t *testing.T) {
 	}
 	if want := 1 + 2; bar.done != want { // The start, and two steps of the cell.
 		t.Errorf("the bar stops at %d, want %d", bar.done, want)
+	}
+	if want := []string{"measuring", "", "measuring", ""}; !slices.Equal(bar.phases, want) { // It compiles nothing.
+		t.Errorf("the bar says %q, want %q", bar.phases, want)
 	}
 	y.stopAt = 0
 	if records := y.run(t, Options{Out: out, Only: []string{"a/seed0"}}); len(records) != 1 || records[0].Value != 3 {

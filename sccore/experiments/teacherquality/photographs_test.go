@@ -11,10 +11,19 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
 )
+
+// phases are those that a bar has shown.
+type phases struct {
+	progress.Bar
+	shown *[]string
+}
+
+func (p phases) Phase(name string) { *p.shown = append(*p.shown, name) }
 
 // TestTeacherQualityOnPhotographs runs on photographs from the files that a run on synthetic scenes has left: all conditions are recorded with the precision
 // of their source, and those that run anew are the same.
@@ -23,8 +32,14 @@ func TestTeacherQualityOnPhotographs(t *testing.T) {
 		t.Skip("it trains")
 	}
 	b, out, data := testbackend.Go(t), t.TempDir(), studytest.VOC(t)
-	if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Out: out, Only: []string{"cotap/share1/teacher4"}, Set: small}); err != nil {
+	var shown []string
+	bar := func(string, int) progress.Bar { return phases{progress.Discard, &shown} }
+	if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Out: out, Only: []string{"cotap/share1/teacher4"}, Set: small, Bar: bar}); err != nil {
 		t.Fatal(err)
+	}
+	want := strings.Repeat("measuring compiling training measuring  ", 3) // The two files, and the run that begins from them.
+	if got := strings.Join(shown, " ") + " "; got != want {
+		t.Errorf("the bar says %q, want %q", got, want)
 	}
 	made, err := filepath.Glob(filepath.Join(out, Name, "starts", "*", "seed0.safetensors"))
 	if err != nil || len(made) != 2 {

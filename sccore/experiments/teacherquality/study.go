@@ -23,6 +23,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/settings"
@@ -232,9 +233,11 @@ func (w worker) Run(r *run) (err error) {
 		}
 		maps.Copy(details, recipe.Correspondences(try.E1(w.Correspondences(r.Context))))
 	}
-	for !s.Untrained && w.Done() < w.Steps() {
+	for phase := progress.Compiling; !s.Untrained && w.Done() < w.Steps(); phase = progress.Training {
+		r.Phase(phase)
 		r.Step("%s", recipe.Describe(try.E1(w.Step(r.Context))))
 	}
+	r.Phase(progress.Measuring)
 	if left != "" {
 		return w.Save(left, "")
 	}

@@ -112,9 +112,14 @@ func (g Grid) spans() (spans []span) {
 	return spans
 }
 
-// note names the data behind the numbers; it is empty without any.
+// note names the data behind the numbers; it is empty without any. Identities share files, which are named once.
 func (g Grid) note() string {
-	return lo.Ternary(len(g.Data) == 0, "", "Data: "+strings.Join(g.Data, "; ")+".")
+	parts := strings.Split(strings.Join(g.Data, "; "), "; ")
+	bare := lo.Map(parts, func(part string, _ int) string { return strings.TrimPrefix(part, "measured on ") })
+	once := lo.Filter(parts, func(part string, i int) bool {
+		return !strings.Contains(part, "sha256") || !slices.Contains(bare[:i], bare[i])
+	})
+	return lo.Ternary(len(g.Data) == 0, "", "Data: "+strings.Join(once, "; ")+".")
 }
 
 // formats are the templates of formats. In them text escapes, and cell writes a cell. All but CSV define run, which writes a run.

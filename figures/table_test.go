@@ -140,6 +140,16 @@ func TestDecimal(t *testing.T) {
 	equal(t, signed(math.NaN()), "NaN")
 }
 
+func TestEachFileOfTheDataIsNamedOnce(t *testing.T) {
+	g := Grid{Data: []string{"A, sha256 1; weights, sha256 2; measured on A, sha256 1; B, sha256 3; 4 shares", "A, sha256 1; weights, sha256 2; C, sha256 4; 4 shares"}}
+	if want := "Data: A, sha256 1; weights, sha256 2; B, sha256 3; 4 shares; C, sha256 4; 4 shares."; g.note() != want {
+		t.Errorf("got  %s\nwant %s", g.note(), want)
+	}
+	if g = (Grid{Data: []string{"A, sha256 1; measured on B, sha256 3"}}); g.note() != "Data: A, sha256 1; measured on B, sha256 3." {
+		t.Errorf("got %s", g.note())
+	}
+}
+
 // TestCaptionsAreAsWideAsThePage checks that captions stand outside the table. Inside it they would be as narrow as the table, and long identities of
 // data would make them tall; these stand below the table.
 func TestCaptionsAreAsWideAsThePage(t *testing.T) {

@@ -87,7 +87,7 @@ func Write(file string, o Options) error {
 	for _, e := range experiments.All() {
 		s := o.section(e, file)
 		p.Sections, p.Problems = append(p.Sections, s), append(p.Problems, s.Problems...)
-		if !s.Complete && e.Has(o.Profile) {
+		if !s.Complete && e.Cost[o.Profile] != "" { // It has the profile.
 			p.Commands = append(p.Commands, o.Command(e, o.run(e)))
 		}
 	}

@@ -102,14 +102,18 @@ func (r Results) evidence(claim figures.Claim, alternative int, text, random str
 		r = r.Where(func(record Record) bool { return !slices.Contains(weak, record.Seed) })
 		r.Kind, e.Gated = kind, len(weak)
 	}
+	columns, _ := columnsOf(q)
 	if e.Values = r.Quantity(q); len(e.Values) == 0 {
+		missing := lo.Reject(columns, func(column string, _ int) bool { return r.Recorded(q.Row, column) })
+		if len(missing) > 0 && len(missing) < len(columns) {
+			e.Note = fmt.Sprintf("%s is not read from a part of its columns: %s has no %s on %s data.", claim.ID, claim.Experiment, strings.Join(missing, " and no "), r.Kind)
+		}
 		return e
 	}
 	if first := path.Base(chosen(claim.Column, 0)); path.Base(q.Column) != first && !strings.Contains(first, "*") {
 		e.Note = fmt.Sprintf("For %s on %s data %s stands for %s, of which there are no records.", claim.Experiment, r.records[0].Kind, q.Column, first)
 	}
 	e.Images = r.Images(q)
-	columns, _ := columnsOf(q)
 	rows := rowsOf(q)
 	if q.MinusColumn != "" {
 		columns = append(columns, q.MinusColumn)

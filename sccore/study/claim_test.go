@@ -55,6 +55,11 @@ func TestQuantitiesOfClaims(t *testing.T) {
 			t.Errorf("%+v: got %+v, want %v", c.Quantity, e, c.want)
 		}
 	}
+	part := figures.Claim{ID: "C0", Experiment: "toy", Quantity: figures.Quantity{Column: "A/x & D/x & E/x", Row: "a"}}
+	results.Kind = figures.Real
+	if got := results.Evidence("", part)[0]; got.Note != "C0 is not read from a part of its columns: toy has no D/x and no E/x on real data." || len(got.Values) > 0 {
+		t.Errorf("of a part of the columns: %+v", got)
+	}
 	// A column with "*" counts beside one without, and rows are chosen for each claim alone.
 	mixed := []figures.Claim{{Quantity: figures.Quantity{Column: "A/x", Row: "a"}}, {Quantity: figures.Quantity{Column: "*/y", Row: "a | z"}},
 		{Quantity: figures.Quantity{Column: "*/y", Row: "z | a", MinusRow: "a | b"}}, {Quantity: figures.Quantity{Column: "*/none", Row: "a"}}}

@@ -253,12 +253,9 @@ func (run independent[C, D]) Run(r *Run[C, D]) error { return run(r) }
 
 func (independent[C, D]) Close() {}
 
-// Has reports whether the experiment has a profile.
-func (i Info) Has(profile Profile) bool { return profile != Real || i.Cost[Real] != "" }
-
 // has returns an error for the real profile of an experiment without one.
 func (s Spec[C, D]) has(profile Profile) error {
-	if !InfoOf(s.Name).Has(profile) {
+	if profile == Real && InfoOf(s.Name).Cost[Real] == "" {
 		return BadOption{fmt.Errorf("--profile real: %s has none", s.Name)}
 	}
 	return nil

@@ -57,10 +57,7 @@ func Curves(run string, points []study.Point) figures.CurvesRow {
 // gradient, and the precision of correspondences. A run that starts from a file has the second stage alone. A run without records is an error.
 func BothStages(r study.Results, out string, seed int) (_ figures.CurvesRow, err error) {
 	defer try.Handle(&err)
-	record := try.E1(trained(r, seed))
-	var config recipe.Config
-	try.E(record.DecodeConfig(&config))
-	stages := lo.Reject(stagesOf(config), func(s recipe.Stage, _ int) bool { return s.Name == "control" })
+	stages := lo.Ternary(r.FromFile(), []string{"second"}, []string{"first", "second"})
 	x := lo.Ternary(len(stages) > 1, "step, both stages", "step, second stage")
 	row := panels{
 		{X: x, Y: "loss"}, {X: x, Y: "entropy of targets (nats)"}, {X: x, Y: "effective rank"}, {X: x, Y: "variance of patch features"}, {X: x, Y: "%"},
@@ -68,7 +65,8 @@ func BothStages(r study.Results, out string, seed int) (_ figures.CurvesRow, err
 	}
 	before := 0
 	for _, stage := range stages {
-		curve := try.E1(study.ReadCurve[sccore.StepMetrics](filepath.Join(filepath.Dir(recipe.EncoderFile(out, record, stage.Name)), recipe.CurveFile)))
+		encoder := try.E1(Encoder(r, out, seed, stage, string(sccore.Target)))
+		curve := try.E1(study.ReadCurve[sccore.StepMetrics](filepath.Join(filepath.Dir(encoder), recipe.CurveFile)))
 		for _, m := range curve {
 			step := before + m.Step
 			for _, loss := range sccore.Losses {

@@ -125,7 +125,7 @@ func TestAblationRefusesWhatItCannotDo(t *testing.T) {
 		"line12":                {Profile: study.Smoke, Only: []string{"line12"}},
 		`second.filter "block"`: {Profile: study.Smoke, Set: []string{"second.filter=block", "second.lambdas.prototypes=0"}},
 		"blocks_after_filter 1": {Profile: study.Smoke, Set: []string{"second.blocks_after_filter=1"}},
-		`dataset "line4"`:       {Profile: study.Smoke, Data: data, Only: []string{"line4"}},
+		`dataset "lime4"`:       {Profile: study.Smoke, Data: data, Only: []string{"lime4"}},
 		"linear.epochs 0":       {Profile: study.Smoke, Set: []string{"linear.epochs=0"}},
 	} {
 		options.Out = t.TempDir()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -82,4 +83,16 @@ func TestPublishedTransformerAgreesWithTransformers(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestVITS14SaysWhatIsMissing: without Python's packages the script ends with one line.
+func TestVITS14SaysWhatIsMissing(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip(err)
+	}
+	said, err := exec.Command(python, "-I", "-S", "../../tools/vits14.py", t.TempDir()).CombinedOutput()
+	if want := "No module named 'numpy': python3 -m pip install onnx numpy\n"; err == nil || string(said) != want {
+		t.Errorf("%v: %q, want %q", err, said, want)
+	}
 }

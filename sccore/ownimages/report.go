@@ -214,8 +214,7 @@ func (r *run) write() (err error) {
 	defer try.Handle(&err)
 	vit, _, _ := r.trainer.Encoder(sccore.Online)
 	size := r.config.Views.GlobalCropSize
-	card := weights.Card{ViT: vit, Naming: r.naming, Preprocessing: datasets.DefaultPreprocessing(), Size: size, Facts: []weights.Fact{
-		{Name: "Sizes", Text: fmt.Sprintf("trained on crops of %d px, measured on crops of %d px", size, r.about.Size)},
+	card := weights.Card{ViT: vit, Naming: r.naming, Preprocessing: datasets.DefaultPreprocessing(), Size: size, Measured: r.about.Size, Facts: []weights.Fact{
 		{Name: "Trained by", Text: r.about.Command}, {Name: "Step", Text: fmt.Sprintf("%d of %d", r.trainer.Done(), r.config.Steps)}, {Name: "From", Text: r.about.Init}, {Name: "Images", Text: r.about.Images}, {Name: "Settings", Text: string(r.about.Config)},
 	}}
 	file := r.path(EncoderFile)

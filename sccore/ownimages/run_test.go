@@ -236,7 +236,7 @@ func checkFiles(t *testing.T, files map[string][]byte) {
 		t.Error("not four images and once the settings among the events")
 	}
 	for name, wants := range map[string][]string{
-		"/encoder.md": {"centre crop of 24 px", "Sizes: trained on crops of 24 px, measured on crops of 48 px\n"}, "/config.json": {"3,\n      24,\n      24\n"},
+		"/encoder.md": {"centre crop of 24 px", " The encoder was trained at this size and measured at 48 px.\n"}, "/config.json": {"3,\n      24,\n      24\n"},
 	} {
 		for _, want := range wants {
 			if !strings.Contains(string(files[name]), want) {

@@ -149,6 +149,7 @@ type Card struct {
 	ViT           encoder.ViT
 	Preprocessing datasets.Preprocessing // What the transformer expects.
 	Size          int                    // Side of a crop in pixels.
+	Measured      int                    // Side of the crops that a training has measured it on; 0 if it says nothing.
 	Naming        Naming                 // Whose names the file has; timm's if empty.
 	Head          bool                   // The file also holds a projection head.
 	Facts         []Fact                 // Where the weights come from: settings, data, records.

@@ -333,7 +333,10 @@ func (b *bar) Phase(name string) {
 }
 
 func (b *bar) Resumed(steps int) {
-	b.change(b.redraw, func(time.Time) { b.state.Resumed(steps) })
+	b.change(b.redraw, func(time.Time) {
+		b.stale = true
+		b.state.Resumed(steps)
+	})
 }
 
 func (b *bar) Close() {

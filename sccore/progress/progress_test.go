@@ -207,3 +207,14 @@ func TestATerminalShowsThePhase(t *testing.T) {
 		}
 	}
 }
+
+// TestTheEndShowsWhatWasDoneBefore: the last line counts steps of earlier calls, which may be all that there is.
+func TestTheEndShowsWhatWasDoneBefore(t *testing.T) {
+	var out strings.Builder
+	bar := newTerminal(&out, false, "train", 90, newClock().read)
+	bar.Resumed(90)
+	bar.Close()
+	if !strings.HasPrefix(out.String(), "train  90/90  100%") {
+		t.Errorf("a log got %q", out.String())
+	}
+}

@@ -214,3 +214,16 @@ func TestFullMeasuresTheFigures(t *testing.T) {
 		}
 	}
 }
+
+// TestAStartAloneHasNoFigure: records of the initial model, before any continuation, are no reason to complain about a figure.
+func TestAStartAloneHasNoFigure(t *testing.T) {
+	c := ProfileConfig(study.Quick, true, selfdistillation.DINO)
+	for row, complains := range map[string]bool{rowStart: false, rowMethod: true} { // A method without its curve is worth a word.
+		_, err := Study.Experiment().Figures([]study.Record{{
+			Row: row, Column: columnOf("dino", maintable.ColumnMIoU), Value: 1, Profile: study.Quick, Kind: "real", Config: study.EncodeConfig(c), Data: "made up",
+		}}, study.Quick, study.FigureSources{Out: t.TempDir()})
+		if complains != (err != nil) {
+			t.Errorf("%s: %v", row, err)
+		}
+	}
+}

@@ -153,6 +153,10 @@ func gainsAlong(r study.Results, out, baseline, row, value string) (gains map[in
 func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
 	for _, r := range results.Kinds() {
 		for _, baseline := range baselines(r) {
+			continued := func(row study.Row) bool { return r.Recorded(row.Key, recorded(r, baseline)...) }
+			if !slices.ContainsFunc(study.TableOf(Name, "gains").Rows, continued) {
+				continue // The start alone gains nothing.
+			}
 			name := []string{"gains", baseline}
 			if r.Kind == figures.Real {
 				name = append(name, "images")

@@ -14,7 +14,6 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -116,20 +115,12 @@ func (n number) cell() string {
 
 // sources says in a line where numbers are from.
 func sources(all []number) string {
-	type source struct{ profile, commit, date, data string }
-	var order []source
-	seeds := map[source][]int{}
-	for _, n := range all {
-		from := source{n.Profile, n.Commit, n.Date, n.Data}
-		if seeds[from] == nil {
-			order = append(order, from)
-		}
-		seeds[from] = append(seeds[from], n.Seeds)
-	}
-	return strings.Join(lo.Map(order, func(from source, _ int) string {
-		fewest, most := slices.Min(seeds[from]), slices.Max(seeds[from])
+	groups := lo.PartitionBy(all, func(n number) [4]string { return [4]string{n.Profile, n.Commit, n.Date, n.Data} })
+	return strings.Join(lo.Map(groups, func(of []number, _ int) string {
+		seeds := lo.Map(of, func(n number, _ int) int { return n.Seeds })
+		n, fewest, most := of[0], slices.Min(seeds), slices.Max(seeds)
 		return fmt.Sprintf("Profile %s, %s%s, commit %s of %s. Data: %s.",
-			from.profile, lo.Ternary(fewest < most, fmt.Sprintf("%d to ", fewest), ""), plural.Count(most, "seed"), from.commit, from.date, from.data)
+			n.Profile, lo.Ternary(fewest < most, fmt.Sprintf("%d to ", fewest), ""), plural.Count(most, "seed"), n.Commit, n.Date, n.Data)
 	}), " ")
 }
 
@@ -178,7 +169,8 @@ func measured(name string, out, experiment, profile, data string, columns, rows 
 				return nil, fmt.Errorf("%s names no commit: build the binary in a checkout", record.Place())
 			}
 			i, digits := stats.MeanInterval(values), func(x float64) json.Number {
-				return json.Number(strconv.FormatFloat(math.Round(10*x)/10+0, 'f', 1, 64)) // 0 has no sign.
+				text := strconv.FormatFloat(x, 'f', 1, 64)
+				return json.Number(lo.Ternary(text == "-0.0", "0.0", text))
 			}
 			n := number{
 				Table: name, Row: title, Column: head, Value: digits(i.Mean), Seeds: i.N, Profile: profile,

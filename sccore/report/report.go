@@ -85,10 +85,11 @@ type picture struct {
 func Write(file string, o Options) error {
 	p := contents{Title: fmt.Sprintf("Semantic concentration, %s profile", o.Profile), Profile: string(o.Profile), Folder: o.Out, Versions: versions(backend.Versions())}
 	for _, e := range experiments.All() {
-		s := o.section(e, file)
+		run := o.run(e)
+		s := o.section(e, run, file)
 		p.Sections, p.Problems = append(p.Sections, s), append(p.Problems, s.Problems...)
 		if !s.Complete && e.Cost[o.Profile] != "" { // It has the profile.
-			p.Commands = append(p.Commands, o.Command(e, o.run(e)))
+			p.Commands = append(p.Commands, o.Command(e, run))
 		}
 	}
 	p.Recorded = lo.CountBy(p.Sections, func(s section) bool { return s.Records > 0 })
@@ -116,8 +117,8 @@ func (o Options) run(e study.Experiment) study.Options {
 	return options
 }
 
-// section collects what the page, a file, shows of an experiment.
-func (o Options) section(e study.Experiment, file string) section {
+// section collects what the page, a file, shows of an experiment. run are the options of its runs.
+func (o Options) section(e study.Experiment, run study.Options, file string) section {
 	s, folder := section{Info: e.Info}, study.Folder(o.Out, e.Name)
 	broken, err := study.BrokenLines(folder)
 	s.Problems = lo.Map(broken, func(line string, _ int) string { return line + " (left out)" })
@@ -140,7 +141,7 @@ func (o Options) section(e study.Experiment, file string) section {
 	if len(records) == 0 { // The runs may be on data that are not here, so that nothing can be told.
 		return s
 	}
-	s.progress(o, e)
+	s.progress(e, run)
 	byCell := slices.Clone(records) // Cells may have run in any order.
 	slices.SortStableFunc(byCell, func(x, y study.Record) int { return cmp.Compare(withoutSeed(x), withoutSeed(y)) })
 	s.Behind = behindOf(e.Name, byCell, linkTo(file, filepath.Join(folder, study.RunsFile)))
@@ -152,8 +153,8 @@ func (o Options) section(e study.Experiment, file string) section {
 }
 
 // progress tells how many runs are recorded.
-func (s *section) progress(o Options, e study.Experiment) {
-	cells, err := e.Status(o.run(e))
+func (s *section) progress(e study.Experiment, run study.Options) {
+	cells, err := e.Status(run)
 	if err != nil {
 		return
 	}

@@ -98,9 +98,7 @@ func (r Results) evidence(claim figures.Claim, alternative int, text, random str
 	q.Column = strings.Replace(chosen(q.Column, alternative), "*", text, 1)
 	q.Row, q.MinusRow = chosen(q.Row, alternative), chosen(q.MinusRow, alternative)
 	if weak := r.belowGate(q); len(weak) > 0 {
-		kind := r.Kind
-		r = r.Where(func(record Record) bool { return !slices.Contains(weak, record.Seed) })
-		r.Kind, e.Gated = kind, len(weak)
+		r, e.Gated = r.Where(func(record Record) bool { return !slices.Contains(weak, record.Seed) }), len(weak)
 	}
 	columns, _ := columnsOf(q)
 	if e.Values = r.Quantity(q); len(e.Values) == 0 {

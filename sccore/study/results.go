@@ -168,7 +168,9 @@ func OtherProfiles(records []Record, wanted Profile) []string {
 
 // Where returns the results of those records that keep selects.
 func (r Results) Where(keep func(Record) bool) Results {
-	return resultsOf(r.Profile, slices.DeleteFunc(slices.Clone(r.records), func(record groupedRecord) bool { return !keep(record.Record) }))
+	some := resultsOf(r.Profile, slices.DeleteFunc(slices.Clone(r.records), func(record groupedRecord) bool { return !keep(record.Record) }))
+	some.Kind = r.Kind
+	return some
 }
 
 // On returns the results on one kind of data.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/dsnet/try"
 	"github.com/samber/lo"
@@ -113,12 +114,9 @@ var Study = training.Spec(maintable.Spec(study.Spec[maintable.Config, maintable.
 	Tables: study.ByKind(tables),
 	Figures: func(results study.Results, _ study.FigureSources, all *study.Drawn) {
 		for _, r := range results.Kinds() {
-			name := []string{"trade-off"}
-			if r.Kind == figures.Real {
-				name = append(name, "images")
-			}
-			all.Add(Parts(r), nil, "What each part of the method adds, paired by seed, with 95 % intervals over seeds, beside the paper's numbers.", append([]string{"parts"}, name[1:]...)...)
-			all.Add(TradeOff(r), nil, "The lines of the ablation by k-NN classification and linear segmentation, or recall over patches.", name...)
+			images := lo.Ternary(r.Kind == figures.Real, []string{"images"}, nil)
+			all.Add(Parts(r), nil, "What each part of the method adds, paired by seed, with 95 % intervals over seeds, beside the paper's numbers.", append([]string{"parts"}, images...)...)
+			all.Add(TradeOff(r), nil, "The lines of the ablation by k-NN classification and linear segmentation, or recall over patches.", append([]string{"trade-off"}, images...)...)
 		}
 	},
 	Random: recipe.RowRandom,
@@ -306,10 +304,13 @@ var parts = []struct{ name, line, minus string }{
 
 // Parts plots what each part of the method adds to segmentation and to k-NN classification, in points with 95 % intervals over seeds, and the paper's differences.
 func Parts(r study.Results) figures.Curves {
-	paper := figures.MustPaper(Name)
+	paper, names, lines := figures.MustPaper(Name), []string(nil), []string(nil)
+	for _, part := range parts {
+		names, lines = append(names, part.name), append(lines, part.line+" − "+part.minus)
+	}
 	f := figures.Curves{
 		Title: fmt.Sprintf("What each part adds%s, %s profile", lo.Ternary(r.Kind == figures.Real, " on images", ""), r.Profile),
-		X:     "what is added: lines 3 − 1, 4 − 1, 5 − 2, 6 − 3, 7 − 6, 7 − 3", Y: "difference (points)", Points: true, Levels: []float64{0}, Shift: 0.12,
+		X:     "what is added: lines " + strings.Join(lines, ", "), Y: "difference (points)", Names: names, Points: true, Levels: []float64{0}, Shift: 0.12,
 		Note: "filled: ours, mean and 95 % interval; hollow: the paper",
 	}
 	dense, measure := denseOf(r)
@@ -324,9 +325,6 @@ func Parts(r study.Results) figures.Curves {
 			printed.Y = append(printed.Y, printedOf(paper, of.printed, part.line)-printedOf(paper, of.printed, part.minus))
 		}
 		f.Series = append(f.Series, ours, printed)
-	}
-	for _, part := range parts {
-		f.Names = append(f.Names, part.name)
 	}
 	return f
 }

@@ -96,7 +96,7 @@ type number struct {
 
 	Seeds   int    `json:"seeds"`
 	Profile string `json:"profile"`
-	Commit  string `json:"commit"` // Of the binary that measured the number.
+	Commit  string `json:"commit"` // Of the binary that measured the number; several are joined by "and".
 	Date    string `json:"date"`
 	Data    string `json:"data"`
 }
@@ -119,8 +119,9 @@ func sources(all []number) string {
 	return strings.Join(lo.Map(groups, func(of []number, _ int) string {
 		seeds := lo.Map(of, func(n number, _ int) int { return n.Seeds })
 		n, fewest, most := of[0], slices.Min(seeds), slices.Max(seeds)
-		return fmt.Sprintf("Profile %s, %s%s, commit %s of %s. Data: %s.",
-			n.Profile, lo.Ternary(fewest < most, fmt.Sprintf("%d to ", fewest), ""), plural.Count(most, "seed"), n.Commit, n.Date, n.Data)
+		commits := lo.Ternary(strings.Contains(n.Commit, " and "), "commits", "commit")
+		return fmt.Sprintf("Profile %s, %s%s, %s %s of %s. Data: %s.",
+			n.Profile, lo.Ternary(fewest < most, fmt.Sprintf("%d to ", fewest), ""), plural.Count(most, "seed"), commits, n.Commit, n.Date, n.Data)
 	}), " ")
 }
 
@@ -164,9 +165,13 @@ func measured(name string, out, experiment, profile, data string, columns, rows 
 			if len(values) == 0 {
 				continue
 			}
-			record := results.Of(of, column)[0]
-			if len(record.Versions["semcon"]) < 7 {
-				return nil, fmt.Errorf("%s names no commit: build the binary in a checkout", record.Place())
+			var commits []string
+			var last time.Time
+			for _, record := range results.Of(of, column) {
+				if len(record.Versions["semcon"]) < 7 {
+					return nil, fmt.Errorf("%s names no commit: build the binary in a checkout", record.Place())
+				}
+				commits, last = append(commits, record.Versions["semcon"][:7]), lo.Latest(last, record.Finished)
 			}
 			i, digits := stats.MeanInterval(values), func(x float64) json.Number {
 				text := strconv.FormatFloat(x, 'f', 1, 64)
@@ -174,7 +179,7 @@ func measured(name string, out, experiment, profile, data string, columns, rows 
 			}
 			n := number{
 				Table: name, Row: title, Column: head, Value: digits(i.Mean), Seeds: i.N, Profile: profile,
-				Commit: record.Versions["semcon"][:7], Date: record.Finished.Format(time.DateOnly), Data: data,
+				Commit: strings.Join(lo.Uniq(commits), " and "), Date: last.Format(time.DateOnly), Data: data,
 			}
 			switch {
 			case i.N > 1 && isDifference:

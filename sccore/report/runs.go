@@ -140,6 +140,9 @@ type Run struct {
 	Files            []string // Its curves: one, or one for each stage.
 }
 
+// stage1 is the folder of the ablation's cell stage1, which has the name of pretrain's stage.
+var stage1 = regexp.MustCompile(`(seed\d+-[0-9a-f]{12})/first$`)
+
 // configHash is the end of a cell's folder, and cellsFolder the part of its path that says nothing. seedFirst is the path of a cell that shares a folder with others of its seed.
 var configHash, cellsFolder, seedFirst = regexp.MustCompile(`-[0-9a-f]{12}(/|$)`), regexp.MustCompile(`(^|/)cells/`), regexp.MustCompile(`(seed\d+-[0-9a-f]{12})/(.+)$`)
 
@@ -163,7 +166,7 @@ func Runs(folder string) (runs []Run, err error) {
 			if r.CellStatus, err = study.ReadFolder(r.Folder); err != nil {
 				return err
 			}
-			name := cellsFolder.ReplaceAllString(below(folder, r.Folder), "$1")
+			name := stage1.ReplaceAllString(cellsFolder.ReplaceAllString(below(folder, r.Folder), "$1"), "$1/stage1")
 			r.Name = cmp.Or(seedFirst.ReplaceAllString(name, "$2/$1"), filepath.Base(folder))
 			named[short(r.Name)]++
 			runs = append(runs, r)

@@ -42,13 +42,15 @@ func TestRunsOfACopiedFolder(t *testing.T) {
 		"effect-aug/cells/a/seed0-0123456789ac/failure":                  "the loss diverged",
 		"effect-aug/runs.jsonl.lock":                                     "",
 		"ablation/cells/seed1-0123456789ab/line5/lock":                   "",
+		"ablation/cells/seed1-0123456789ab/first/lock":                   "",
+		"transfer/cells/voc/first/seed1-0123456789ab/lock":               "",
 		"train/photos/lock":                                              "",
 		"train/photos/progress.json":                                     `{"title":"train","done":3,"tot`,
 		"train/photos/checkpoints/step-000000003.safetensors":            "",
 		"train/photos/metrics.csv":                                       "step,loss,cosine\n0,,1\n3,9.5,0.9\n6,9",
 	})
 	runs, err := Runs(folder)
-	if err != nil || len(runs) != 5 {
+	if err != nil || len(runs) != 7 {
 		t.Fatal(runs, err)
 	}
 	of := map[string]Run{}
@@ -56,7 +58,8 @@ func TestRunsOfACopiedFolder(t *testing.T) {
 		of[r.Name] = r
 	}
 	for name, want := range map[string]study.State{
-		"pretrain/synthetic/seed0": study.Done, "effect-aug/a/seed0-0123456789ab": study.Done, "effect-aug/a/seed0-0123456789ac": study.Failed, "ablation/line5/seed1": study.Done, "train/photos": study.Stopped,
+		"pretrain/synthetic/seed0": study.Done, "effect-aug/a/seed0-0123456789ab": study.Done, "effect-aug/a/seed0-0123456789ac": study.Failed, "ablation/line5/seed1": study.Done,
+		"ablation/stage1/seed1": study.Done, "transfer/voc/first/seed1": study.Done, "train/photos": study.Stopped,
 	} {
 		if of[name].State != want {
 			t.Errorf("%s is %q, want %q", name, of[name].State, want)

@@ -39,6 +39,11 @@ const leastGate = 1.25
 // Column stand on the same one, with the same text for "*": the first that gives values to any of them. Those of one Column choose their rows alone. random is the row of random weights, above which a column has to show training; empty for none.
 func (r Results) Evidence(random string, claims ...figures.Claim) []Evidence {
 	all := make([]Evidence, len(claims))
+	measure := func(i, alternative int, text string) { // The first alternative that says something stays, until one has values.
+		if e := r.evidence(claims[i], alternative, text, random); len(e.Values) > 0 || all[i].Note == "" && all[i].Gated == 0 {
+			all[i] = e
+		}
+	}
 	alike, most := map[int][]int{}, 0 // The claims by their number of alternatives of Column, and the most alternatives of any.
 	for i, claim := range claims {
 		count := 1 + strings.Count(claim.Column, or)
@@ -53,12 +58,12 @@ groups:
 			for _, text := range append(texts, "") { // "" is for columns without "*", if there is nothing for those with one.
 				found := false
 				for _, i := range group {
-					all[i] = r.evidence(claims[i], alternative, text, random)
+					measure(i, alternative, text)
 					if strings.Contains(chosen(claims[i].Column, alternative), "*") == (text != "") {
 						found = found || len(all[i].Values) > 0
 					}
 					for row := alternative + 1; count == 1 && row < most && len(all[i].Values) == 0; row++ {
-						all[i] = r.evidence(claims[i], row, text, random)
+						measure(i, row, text)
 					}
 				}
 				if found {

@@ -60,6 +60,10 @@ func TestQuantitiesOfClaims(t *testing.T) {
 	if got := results.Evidence("", part)[0]; got.Note != "C0 is not read from a part of its columns: toy has no D/x and no E/x on real data." || len(got.Values) > 0 {
 		t.Errorf("of a part of the columns: %+v", got)
 	}
+	part.Column += " | Y/z & Z/z" // Another alternative, without a record, leaves that as it is.
+	if got := results.Evidence("", part)[0]; !strings.Contains(got.Note, "no D/x and no E/x") || len(got.Values) > 0 {
+		t.Errorf("of a part of the columns, with an alternative: %+v", got)
+	}
 	// A column with "*" counts beside one without, and rows are chosen for each claim alone.
 	mixed := []figures.Claim{{Quantity: figures.Quantity{Column: "A/x", Row: "a"}}, {Quantity: figures.Quantity{Column: "*/y", Row: "a | z"}},
 		{Quantity: figures.Quantity{Column: "*/y", Row: "z | a", MinusRow: "a | b"}}, {Quantity: figures.Quantity{Column: "*/none", Row: "a"}}}

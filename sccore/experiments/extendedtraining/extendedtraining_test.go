@@ -11,6 +11,7 @@ import (
 
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/selfdistillation"
 	"github.com/semcon/semcon/sccore/study"
@@ -159,13 +160,14 @@ func TestClaim(t *testing.T) {
 		}
 	}
 	c24 := studytest.Claim("C24", "")
-	judge := func(records []study.Record) []float64 {
+	evidence := func(records []study.Record) study.Evidence {
 		results, err := Study.Results(records, study.Quick)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return results.Evidence("", c24)[0].Values
+		return results.Evidence("", c24)[0]
 	}
+	judge := func(records []study.Record) []float64 { return evidence(records).Values }
 	// Two rows lie between: 2, 4 and 6 points for the three baselines.
 	if got := judge(records); !slices.EqualFunc(got, []float64{4, 4, 4}, func(a, b float64) bool { return math.Abs(a-b) < 1e-12 }) {
 		t.Errorf("C24 is %v, want three times 4", got)
@@ -173,6 +175,18 @@ func TestClaim(t *testing.T) {
 	withoutMugs := slices.DeleteFunc(slices.Clone(records), func(r study.Record) bool { return strings.HasPrefix(r.Column, "Mugs") })
 	if got := judge(withoutMugs); got != nil {
 		t.Errorf("C24 without Mugs is %v", got)
+	}
+	if got := evidence(withoutMugs).Note; !strings.Contains(got, "no Mugs/linear_seg_mIoU") {
+		t.Errorf("C24 without Mugs says %q", got)
+	}
+	weak := slices.Clone(records)
+	for i := range weak {
+		if weak[i].Row == rowMethod {
+			weak[i].Details = map[string]float64{study.DetailGate: 1}
+		}
+	}
+	if got := evidence(weak); got.Gated != 3 || len(got.Values) > 0 {
+		t.Errorf("C24 below the gate: %+v", got)
 	}
 	oneSeedShort := slices.DeleteFunc(slices.Clone(records), func(r study.Record) bool {
 		return r.Column == columnOf(selfdistillation.IBOT, maintable.ColumnMIoU) && r.Seed == 1 && r.Row == rowMixture
@@ -211,6 +225,22 @@ func TestFullMeasuresTheFigures(t *testing.T) {
 			if !slices.Contains(tables[i].Columns, column) || !strings.Contains(tables[i].Caption, "DINO is of an encoder") {
 				t.Errorf("table %d has %v: %s", i, tables[i].Columns, tables[i].Caption)
 			}
+		}
+	}
+}
+
+// TestRealHasRecall: the profile real has no segmentation, and captions do not speak of it.
+func TestRealHasRecall(t *testing.T) {
+	c := ProfileConfig(study.Real, true, selfdistillation.DINO)
+	tables, err := Study.Experiment().Tables([]study.Record{{
+		Row: rowStart, Column: columnOf("dino", recipe.ColumnRecall), Value: 1, Profile: study.Real, Kind: "real", Config: study.EncodeConfig(c), Data: "made up",
+	}}, study.Real)
+	if err != nil || len(tables) != 3 {
+		t.Fatalf("%d tables, %v", len(tables), err)
+	}
+	for _, table := range tables[:2] {
+		if strings.Contains(table.Caption, "segmentation") || !strings.Contains(table.Caption, "ecall over patches of PASCAL VOC") {
+			t.Errorf("%s: %s", table.Title, table.Caption)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func table(r study.Results, name, label string, kinds []string) study.Table {
 	switch {
 	case r.Profile == study.Real: // There is no image concentration.
 		t.Title, images = t.Title+" on images", ""
-		t.Caption += " Scores are recall over patches of PASCAL VOC."
+		t.Caption = strings.NewReplacer("Linear segmentation", "Recall over patches of PASCAL VOC", "linear segmentation", "recall over patches of PASCAL VOC").Replace(t.Caption)
 		t.Rows = lo.Reject(t.Rows, func(row study.Row, _ int) bool { return lacks(r.Profile, row.Key) || lacks(r.Profile, row.Minus) })
 	case r.Profile == study.Full:
 		t.Title = label + strings.TrimPrefix(t.Title, "Longer training")

@@ -23,6 +23,15 @@ func TestAttention(t *testing.T) {
 			t.Error(info, err)
 		}
 	}
+	// As semcon show, it skips and names what it cannot read.
+	stdout, stderr, status := outcome(t, onGo(semcon(t, m, "attention", "a.png", "broken.jpg", "--weights", "tiny.safetensors", "--size", "16")))
+	if status != 0 || !strings.Contains(stdout, "of 1 image,") || !strings.Contains(stderr, "skipped broken.jpg: is neither JPEG nor PNG") {
+		t.Errorf("a damaged image: exit status %d: %s%s", status, stdout, stderr)
+	}
+	_, stderr, status = outcome(t, onGo(semcon(t, m, "attention", "broken.jpg", "--weights", "tiny.safetensors", "--size", "16")))
+	if status != 1 || !strings.HasSuffix(stderr, "semcon attention: none of the images in broken.jpg can be read: broken.jpg: is neither JPEG nor PNG\n") {
+		t.Errorf("damaged images alone: exit status %d: %s", status, stderr)
+	}
 	for _, c := range []struct {
 		status int
 		want   string
@@ -33,7 +42,6 @@ func TestAttention(t *testing.T) {
 		{2, "--self -1", []string{"a.png", "--weights", "tiny.safetensors", "--self", "-1"}},
 		{2, "--out maps.jpg: want a file that ends with", []string{"a.png", "--weights", "tiny.safetensors", "--out", "maps.jpg"}},
 		{2, "--size 15 is not a multiple", []string{"a.png", "--weights", "tiny.safetensors", "--size", "15"}},
-		{1, "broken.jpg: is neither JPEG nor PNG", []string{"a.png", "broken.jpg", "--weights", "tiny.safetensors", "--size", "16"}},
 		{1, "none.safetensors", []string{"a.png", "--weights", "none.safetensors"}},
 	} {
 		_, stderr, status := outcome(t, onGo(semcon(t, m, append([]string{"attention"}, c.args...)...)))

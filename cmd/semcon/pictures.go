@@ -155,7 +155,7 @@ func attentionVerb(c *cobra.Command, flags flagTexts) {
 			v.size = f.Size
 		}
 		requireWhole(v.size, v.ViT.PatchSize)
-		images := lo.Map(paths, func(path string, _ int) evaluation.Image { return try.E1(v.readImage(path)) })
+		images := lo.Map(readable(inputs, paths), func(path string, _ int) evaluation.Image { return try.E1(v.readImage(path)) })
 		encoder := v.encoder(openEngine(), 1)
 		defer encoder.Close()
 		sheet := try.E1(features.AttentionMaps{Heads: f.Self, Filter: f.Cross}.Draw(encoder.FeatureExtractor, images))

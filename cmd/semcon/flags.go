@@ -164,8 +164,8 @@ func flagError(c *cobra.Command, err error) error {
 	switch {
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
 		said = "there is no flag -" + unknown.GetSpecifiedShortnames()
-	case errors.As(err, &unknown) && c.HasSubCommands() && c.Flags().NArg() > 0: // A subcommand that there is not would have the flag.
-		return ended(func() { c.Run(c, c.Flags().Args()) })
+	case errors.As(err, &unknown) && c.HasSubCommands() && len(arguments(c)) > 0: // A subcommand that there is not would have the flag.
+		return ended(func() { c.Run(c, arguments(c)) })
 	case errors.As(err, &unknown):
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
@@ -184,6 +184,14 @@ func flagError(c *cobra.Command, err error) error {
 		said = lo.Ternary(whole, "--"+reason.Error(), fmt.Sprintf("--%s %q: %v", invalid.GetFlag().Name, invalid.GetValue(), reason))
 	}
 	return usagef("%s (\"%s --help\" lists the flags)", said, c.CommandPath())
+}
+
+// arguments are those of the process that are neither flags nor their values, also after a flag that the command does not have.
+func arguments(c *cobra.Command) []string {
+	_, args, _ := c.Root().Find(os.Args[1:])
+	c.FParseErrWhitelist.UnknownFlags = true
+	c.ParseFlags(args) // As far as it can: what is wrong is known.
+	return c.Flags().Args()
 }
 
 // unknownVerb is the error of a name that is no verb.

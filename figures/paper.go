@@ -158,6 +158,9 @@ const (
 	Real      DataKind = "real"
 )
 
+// OnImages says in titles what kind of images something is on.
+var OnImages = map[DataKind]string{Real: " on images", Synthetic: " on synthetic images"}
+
 // MinSeeds is the number of seeds that a verdict needs.
 const MinSeeds = 3
 

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments/ablation"
 	"github.com/semcon/semcon/sccore/experiments/centroid"
@@ -186,6 +187,9 @@ func TestNetHoldsSmokeRuns(t *testing.T) {
 	compareWithNet(t, "records.jsonl", records.String())
 	compareWithNet(t, "tables.md", tablesOf(t, out))
 	compareWithNet(t, "files.txt", digests(t, out))
+	if drawn := checkFigures(t, out); drawn < 12 {
+		t.Errorf("%d figures of numbers", drawn)
+	}
 }
 
 // inNet are the experiments whose smoke runs the net holds, each after those whose runs it reads. outsideNet are the others: each of their cells compiles a whole
@@ -240,6 +244,35 @@ func TestNetHoldsTables(t *testing.T) {
 		}
 	}
 	compareWithNet(t, "tables.md", tablesOf(t, out))
+	checkFigures(t, out)
+}
+
+// checkFigures draws what can be drawn of the records below out, and counts the figures with numbers. Each says that they are of synthetic data.
+func checkFigures(t *testing.T, out string) (drawn int) {
+	for _, name := range inNet {
+		e, _, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		records, err := study.Records(filepath.Join(out, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := e.Figures(records, study.Smoke, study.FigureSources{Out: out})
+		if err != nil {
+			t.Logf("%s: %v", name, err) // There may be records without curves.
+		}
+		for _, f := range all {
+			if figures.CSV(f.Figure) == "" {
+				continue
+			}
+			drawn++
+			if svg, _, err := figures.Render(f.Figure); err != nil || !strings.Contains(string(svg), "synthetic") {
+				t.Errorf("%s: the figure %s does not say which images it is of: %v", name, f.Name, err)
+			}
+		}
+	}
+	return drawn
 }
 
 // digests lists the files below a folder with the digests of their contents: of weights the tensors', since notes beside them may state times.

@@ -257,10 +257,7 @@ func printedOf(paper *figures.PaperTable, column, line string) float64 {
 // TradeOff plots the lines by their k-NN classification and linear segmentation, ours on the left, the paper's on the right. Recall over patches stands for
 // segmentation without records. The scales differ; compare relative positions.
 func TradeOff(r study.Results) figures.Chart {
-	paper, title := figures.MustPaper(Name), "The lines of the ablation between two tasks"
-	if r.Kind == figures.Real {
-		title += " on images"
-	}
+	paper := figures.MustPaper(Name)
 	dense, measure := denseOf(r)
 	ours, printed := figures.Series{Bars: figures.Deviations}, figures.Series{Look: 2, Hollow: true}
 	for _, line := range maintable.AllLines {
@@ -279,7 +276,7 @@ func TradeOff(r study.Results) figures.Chart {
 		printed.X, printed.Y = append(printed.X, printedOf(paper, maintable.ColumnKNN, name)), append(printed.Y, printedOf(paper, maintable.ColumnMIoU, name))
 	}
 	printed.Labels = ours.Labels
-	f := figures.Chart{Title: fmt.Sprintf("%s, %s profile", title, r.Profile)}
+	f := figures.Chart{Title: fmt.Sprintf("The lines of the ablation between two tasks%s, %s profile", figures.OnImages[r.Kind], r.Profile)}
 	for _, panel := range []figures.Curves{
 		{Title: "ours, mean ± sd", Y: measure + " (%)", Series: []figures.Series{ours}}, {Title: "paper", Y: "linear segmentation, mIoU (%)", Series: []figures.Series{printed}},
 	} {
@@ -309,7 +306,7 @@ func Parts(r study.Results) figures.Curves {
 		names, lines = append(names, part.name), append(lines, part.line+" − "+part.minus)
 	}
 	f := figures.Curves{
-		Title: fmt.Sprintf("What each part adds%s, %s profile", lo.Ternary(r.Kind == figures.Real, " on images", ""), r.Profile),
+		Title: fmt.Sprintf("What each part adds%s, %s profile", figures.OnImages[r.Kind], r.Profile),
 		X:     "what is added: lines " + strings.Join(lines, ", "), Y: "difference (points)", Names: names, Points: true, Levels: []float64{0}, Shift: 0.12,
 		Note: "filled: ours, mean and 95 % interval; hollow: the paper",
 	}

@@ -343,8 +343,8 @@ func Curve(r study.Results, out, method string, row augmentation.Row, seed int) 
 	return nil, fmt.Errorf("no record of %s, row %s, seed %d in the %s profile", method, row, seed, r.Profile)
 }
 
-// Curves plots loss, k-NN accuracy and the effective rank of features, which shows collapse, against the epoch.
-func Curves(points []study.Point) figures.CurvesRow {
+// Curves plots loss, k-NN accuracy and the effective rank of features, which shows collapse, against the epoch. title says of which run.
+func Curves(title string, points []study.Point) figures.CurvesRow {
 	var loss, knn, rank []figures.Series
 	for _, p := range points {
 		figures.AddPoint(&loss, "loss", p.Epoch, p.Loss)
@@ -354,7 +354,8 @@ func Curves(points []study.Point) figures.CurvesRow {
 		}
 	}
 	return figures.CurvesRow{
-		{X: "epoch", Y: "loss", Series: loss}, {X: "epoch", Y: "k-NN accuracy (%)", Series: knn}, {X: "epoch", Y: "effective rank of features", Series: rank},
+		{Title: title, X: "epoch", Y: "loss", Series: loss}, {X: "epoch", Y: "k-NN accuracy (%)", Series: knn},
+		{X: "epoch", Y: "effective rank of features", Series: rank},
 	}
 }
 

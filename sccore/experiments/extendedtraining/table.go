@@ -121,7 +121,7 @@ func Curves(r study.Results, out, baseline string) (all figures.CurvesRow, err e
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no curves of %s are recorded in the %s profile", titles[baseline], r.Profile)
 	}
-	all[0].Title = titles[baseline]
+	all[0].Title = titles[baseline] + figures.OnImages[r.Kind]
 	return all, nil
 }
 

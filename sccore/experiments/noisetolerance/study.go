@@ -240,7 +240,7 @@ func (s *student) train(r *run) (precision, loss float64, err error) {
 
 // Curves plots average precision against the share of flipped labels, averaged over seeds.
 func Curves(r study.Results) figures.Curves {
-	f := figures.Curves{Title: fmt.Sprintf("Flipped pseudo labels, %s profile", r.Profile), X: "flipped labels (%)", Y: "average precision (%)"}
+	f := figures.Curves{Title: fmt.Sprintf("Flipped pseudo labels of synthetic patches, %s profile", r.Profile), X: "flipped labels (%)", Y: "average precision (%)"}
 	for _, loss := range study.TableOf(Name, "flipped").Rows {
 		series := figures.Series{Name: loss.Heads[0]}
 		for _, share := range flippedShares {

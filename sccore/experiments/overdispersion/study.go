@@ -356,7 +356,7 @@ func patchesOf(encoded evaluation.Encoded, scenes *synthetic.Set) dispersion.Pat
 func Figure(r study.Results, out string) (figures.CurvesRow, error) {
 	q := qualities(profileConfig(r.Profile))
 	f := figures.CurvesRow{
-		{Title: fmt.Sprintf("patches, %s profile", r.Profile), X: "step", Y: q[0].title},
+		{Title: fmt.Sprintf("patches%s, %s profile", figures.OnImages[r.Kinds()[0].Kind], r.Profile), X: "step", Y: q[0].title},
 		{Title: "images", X: "step", Y: q[1].title},
 		{Title: "similarity", X: "step", Y: "cosine, one class − two classes"},
 	}

@@ -60,8 +60,8 @@ func BothStages(r study.Results, out string, seed int) (_ figures.CurvesRow, err
 	stages := lo.Ternary(r.FromFile(), []string{"second"}, []string{"first", "second"})
 	x := lo.Ternary(len(stages) > 1, "step, both stages", "step, second stage")
 	row := panels{
-		{X: x, Y: "loss"}, {X: x, Y: "entropy of targets (nats)"}, {X: x, Y: "effective rank"}, {X: x, Y: "variance of patch features"}, {X: x, Y: "%"},
-		{X: x, Y: "share of the gradient (%)"}, {X: x, Y: "precision of correspondences (%)"},
+		{Title: "training" + figures.OnImages[try.E1(trained(r, seed)).Kind], X: x, Y: "loss"}, {X: x, Y: "entropy of targets (nats)"}, {X: x, Y: "effective rank"},
+		{X: x, Y: "variance of patch features"}, {X: x, Y: "%"}, {X: x, Y: "share of the gradient (%)"}, {X: x, Y: "precision of correspondences (%)"},
 	}
 	before := 0
 	for _, stage := range stages {

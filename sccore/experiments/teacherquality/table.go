@@ -186,8 +186,9 @@ func (k kind) follows(detail string) (correlations []float64) {
 func Gains(r study.Results, photographs bool) figures.Curves {
 	k, what := kindOf(r, photographs), lo.Ternary(photographs, "linear recall over patches", "linear mIoU")
 	f := figures.Curves{
-		Title: fmt.Sprintf("Gain over patch alignment alone at equal length of the gradient%s, %s profile", k.where, k.Profile),
-		X:     "precision of correspondences at the top 5 % (%)", Y: "gain in " + what + " (points)", Levels: []float64{0}, Shift: 0.2,
+		Title: fmt.Sprintf("Gain over patch alignment alone at equal length of the gradient%s, %s profile",
+			cmp.Or(k.where, figures.OnImages[figures.Synthetic]), k.Profile),
+		X: "precision of correspondences at the top 5 % (%)", Y: "gain in " + what + " (points)", Levels: []float64{0}, Shift: 0.2,
 		Note: "mean and 95 % interval; filled: from labels; hollow: from an encoder",
 	}
 	ascending := slices.SortedStableFunc(slices.Values(k.conditions), func(a, b Condition) int { return cmp.Compare(k.detail(a, top), k.detail(b, top)) })

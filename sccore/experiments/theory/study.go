@@ -261,7 +261,7 @@ func Concentration(r study.Results, dataset, views string) (plots figures.Curves
 	for _, x := range []struct{ name, title string }{
 		{"view_similarity", "mean similarity of views of an image"}, {"class_similarity", "mean similarity of images of a class"},
 	} {
-		plot := figures.Curves{X: x.title, Y: "nearest-mean error", Points: true}
+		plot := figures.Curves{Title: dataset, X: x.title, Y: "nearest-mean error", Points: true}
 		for _, row := range augmentation.Rows {
 			series := figures.Series{Name: "trained with " + string(row)}
 			for _, method := range methods.Names {
@@ -281,7 +281,7 @@ func Concentration(r study.Results, dataset, views string) (plots figures.Curves
 // Tails plots p_T against δ_T and q_T against d_T for the encoders of one method and seed, a curve per row. It shows means over images, because the
 // suprema over a thousand images are near 1 for all encoders.
 func Tails(r study.Results, out, dataset, method string, seed int) (figures.CurvesRow, error) {
-	views := figures.Curves{X: "δ_T", Y: "mean over images of p at δ_T"}
+	views := figures.Curves{Title: dataset, X: "δ_T", Y: "mean over images of p at δ_T"}
 	class := figures.Curves{X: "d_T", Y: "mean over images of q at d_T"}
 	for _, row := range augmentation.Rows {
 		if record, ok := r.OfSeed(string(row), augmentation.Column(dataset, method), seed); ok {

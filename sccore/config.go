@@ -43,12 +43,14 @@ type Config struct {
 	// statistics (Sinkhorn–Knopp, L_proto) are then taken per part.
 	AccumulationSteps int `json:"accumulate" range:"[1,2^16]"`
 
-	LearningRate        float64 `json:"rate" range:"[0,1e6]"` // Peak learning rate of AdamW: a linear warmup over WarmupSteps steps, then a cosine to FinalLearningRate.
-	FinalLearningRate   float64 `json:"final_rate" range:"[0,1e6]"`
-	WarmupSteps         int     `json:"warmup" range:"[0,2^31)"`
-	WeightDecay         float64 `json:"decay" range:"[0,1e6]"` // Weight decay at the first step, a cosine to FinalWeightDecay; biases and norms do not decay.
-	FinalWeightDecay    float64 `json:"final_decay" range:"[0,1e6]"`
-	TargetMomentum      float64 `json:"momentum" range:"[0,1]"` // Momentum β of the target branch at the first step, a cosine to FinalTargetMomentum.
+	LearningRate      float64 `json:"rate" range:"[0,1e6]"` // Peak learning rate of AdamW: a linear warmup over WarmupSteps steps, then a cosine to FinalLearningRate.
+	FinalLearningRate float64 `json:"final_rate" range:"[0,1e6]"`
+	WarmupSteps       int     `json:"warmup" range:"[0,2^31)"`
+	WeightDecay       float64 `json:"decay" range:"[0,1e6]"` // Weight decay at the first step, a cosine to FinalWeightDecay; biases and norms do not decay.
+	FinalWeightDecay  float64 `json:"final_decay" range:"[0,1e6]"`
+	// TargetMomentum is the momentum β of the target branch at the first step, a cosine to FinalTargetMomentum. In the profile real of pretrain, ablation and
+	// over-dispersion it follows steps, unless it is set.
+	TargetMomentum      float64 `json:"momentum" range:"[0,1]"`
 	FinalTargetMomentum float64 `json:"final_momentum" range:"[0,1]"`
 	GradientClip        float64 `json:"clip" range:"[0,1e6]"` // Largest norm of the gradient; 0 for no clipping.
 

@@ -52,9 +52,14 @@ func TestRealProfile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var warned []string
 		o := study.Options{Profile: study.Real, Out: out, Data: data, Seeds: 1, Set: append(test.set, small...), Only: test.only}
+		o.Warn = func(line string) { warned = append(warned, line) }
 		if err := e.Run(t.Context(), b, o); err != nil {
 			t.Fatalf("%s: %v", name, err)
+		}
+		if momentum := "second.momentum=0 follows second.steps=6, unless it is set"; lo.Count(warned, momentum) != 1 {
+			t.Errorf("%s: want %q once in %q", name, momentum, warned)
 		}
 		rows := map[string]bool{}
 		for _, r := range studytest.Records(t, out, name) {

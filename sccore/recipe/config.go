@@ -76,9 +76,7 @@ const (
 func ProfileConfig(profile study.Profile, read bool) Config {
 	kind := study.Kind(read || profile == study.Real)
 	c := study.Configured(Pretraining, Config{Second: sccore.Default(), Probe: evaluation.DefaultPatchProbe()}, string(profile), kind, "second")
-	if profile == study.Real {
-		c.SetSteps(c.Second.Steps)
-	}
+	c.FollowSteps(profile)
 	c.First = sccore.Ablations[2].Config(c.Second)
 	return study.Configured(Pretraining, c, string(profile), kind, "first")
 }
@@ -86,9 +84,11 @@ func ProfileConfig(profile study.Profile, read bool) Config {
 // realHorizon is the horizon of the target branch in the real profile, as a share of the steps: with 240 steps β is 0.97.
 const realHorizon = 0.139
 
-// SetSteps sets the steps of the second stage in the real profile, and the momentum of the target branch, which follows them.
-func (c *Config) SetSteps(steps int) {
-	c.Second.Steps, c.Second.TargetMomentum = steps, sccore.MomentumOver(realHorizon, steps)
+// FollowSteps sets the momentum of the target branch in the real profile, which follows the steps of the second stage.
+func (c *Config) FollowSteps(profile study.Profile) {
+	if profile == study.Real {
+		c.Second.TargetMomentum = sccore.MomentumOver(realHorizon, c.Second.Steps)
+	}
 }
 
 // Rules returns an error that names the first settings that contradict each other; see [settings.Check].
@@ -157,8 +157,10 @@ func (c *Config) Configure(o study.Options, config checked, read bool) (err erro
 	if c.follows(o.Set) {
 		try.E(c.follow(o, config, read))
 	}
-	if o.Profile == study.Real && !settings.Given(o.Set, "second.momentum") {
-		c.SetSteps(c.Second.Steps)
+	if usual := c.Second.TargetMomentum; !settings.Given(o.Set, "second.momentum") {
+		if c.FollowSteps(o.Profile); c.Second.TargetMomentum != usual {
+			o.Warnf("second.momentum=%g follows second.steps=%d, unless it is set", c.Second.TargetMomentum, c.Second.Steps)
+		}
 	}
 	try.E(config.Check(o.Profile, read))
 	switch {

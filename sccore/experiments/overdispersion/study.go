@@ -83,9 +83,7 @@ const start = "start"
 // profileConfig returns the configuration of a profile before --set.
 func profileConfig(profile study.Profile) recipe.Config {
 	c := study.Configured(Name, recipe.ProfileConfig(profile, profile == study.Full), string(profile))
-	if profile == study.Real {
-		c.SetSteps(c.Second.Steps)
-	}
+	c.FollowSteps(profile)
 	return c
 }
 

@@ -10,10 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/heads"
@@ -154,21 +156,23 @@ func (c Config) Rules() error {
 // the attention of its views. what names the settings that the part follows from.
 func CheckViews(v views.MultiCrop, vit encoder.ViT, part, imageSize int, what string) (err error) {
 	defer try.Handle(&err)
-	global, local := vit.CheckSize("views.global_size", v.GlobalCropSize), vit.CheckSize("views.local_size", v.LocalCropSize)
-	if v.Globals > 0 && v.Locals > 0 && global != nil && local != nil { // Both are to be mended.
-		return fmt.Errorf("%w; %w", global, local)
-	}
-	for _, crop := range []struct {
+	type crops struct {
 		views, size  int
 		count, pixel string
-	}{{v.Globals, v.GlobalCropSize, "globals", "global_size"}, {v.Locals, v.LocalCropSize, "locals", "local_size"}} {
-		if crop.views == 0 {
-			continue
-		}
-		try.E(vit.CheckSize("views."+crop.pixel, crop.size))
-		tokens := 1 + (crop.size/vit.PatchSize)*(crop.size/vit.PatchSize)
-		attention := fmt.Sprintf("views.%s %d of views.%s %d, %s: attention of %d tokens", crop.count, crop.views, crop.pixel, crop.size, what, tokens)
-		try.E(settings.Fit(settings.MaxDeviceBytes, attention, part, crop.views, vit.NumHeads, tokens, tokens, 4))
+	}
+	all := []crops{{v.Globals, v.GlobalCropSize, "globals", "global_size"}, {v.Locals, v.LocalCropSize, "locals", "local_size"}}
+	all = lo.Filter(all, func(c crops, _ int) bool { return c.views > 0 })
+	wrong := lo.FilterMap(all, func(c crops, _ int) (string, bool) {
+		err := vit.CheckSize("views."+c.pixel, c.size)
+		return fmt.Sprint(err), err != nil
+	})
+	if len(wrong) > 0 { // All are to be mended.
+		return errors.New(strings.Join(wrong, "; "))
+	}
+	for _, c := range all {
+		tokens := 1 + (c.size/vit.PatchSize)*(c.size/vit.PatchSize)
+		attention := fmt.Sprintf("views.%s %d of views.%s %d, %s: attention of %d tokens", c.count, c.views, c.pixel, c.size, what, tokens)
+		try.E(settings.Fit(settings.MaxDeviceBytes, attention, part, c.views, vit.NumHeads, tokens, tokens, 4))
 	}
 	return settings.Fit(settings.MaxBytes, fmt.Sprintf("%s of images of canvas %d", what, imageSize), part, imageSize, imageSize, 3)
 }

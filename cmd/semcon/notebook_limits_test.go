@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestCommittedNotebooks: each is small enough to commit and to open, its cells are short enough to read at a glance, and its outputs name no path of the
-// machine that executed it.
+// TestCommittedNotebooks: each is small enough to commit and to open, its cells are short enough to read at a glance, its outputs name no path of the
+// machine that executed it, and the texts of one stream are one output, however the kernel has cut them.
 func TestCommittedNotebooks(t *testing.T) {
 	const largest, lines, characters = 600_000, 15, 100
 	absolute := regexp.MustCompile(`(^|[^A-Za-z0-9._/+=-])/(home|root|tmp|work|Users)/[^\s"'<)]*`)
@@ -50,7 +50,12 @@ func TestCommittedNotebooks(t *testing.T) {
 						t.Errorf("cell %d has a line of over %d characters: %s", i, characters, line)
 					}
 				}
+				stream := any(nil) // The name of the last output's, nil for other outputs.
 				for _, output := range cell.Outputs {
+					last := stream
+					if stream = output.(map[string]any)["name"]; stream != nil && stream == last {
+						t.Errorf("cell %d has texts of %s that are cut", i, stream)
+					}
 					for _, text := range texts(output) {
 						if path := absolute.FindString(text); path != "" {
 							t.Errorf("an output of cell %d names %s", i, path)

@@ -26,7 +26,6 @@ import (
 	"time"
 
 	"github.com/dsnet/try"
-	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/study"
@@ -157,7 +156,7 @@ func cellError(message, stderr string) string {
 }
 
 // cleanNotebook returns an executed notebook to commit. It removes what would differ on another machine or in the next run: execution times, versions, and the
-// path of the checkout. Texts of one stream become one, because the kernel cuts them by time.
+// path of the checkout.
 func cleanNotebook(content []byte, root string) (_ []byte, err error) {
 	defer try.Handle(&err)
 	var notebook map[string]any
@@ -169,7 +168,7 @@ func cleanNotebook(content []byte, root string) (_ []byte, err error) {
 		metadata, _ := cell["metadata"].(map[string]any)
 		delete(metadata, "execution")
 		if outputs, ok := cell["outputs"]; ok { // Only code cells have outputs.
-			cell["outputs"] = withoutPath(joinedStreams(outputs), root)
+			cell["outputs"] = withoutPath(outputs, root)
 			smallPictures(cell["outputs"])
 		}
 	}
@@ -183,24 +182,6 @@ func cleanNotebook(content []byte, root string) (_ []byte, err error) {
 	encoder.SetIndent("", " ") // Like Jupyter, with sorted keys.
 	err = encoder.Encode(notebook)
 	return out.Bytes(), err
-}
-
-// joinedStreams joins the neighbouring outputs of one stream.
-func joinedStreams(outputs any) any {
-	all, _ := outputs.([]any)
-	joined := []any{}
-	for _, output := range all {
-		next, _ := output.(map[string]any)
-		last, _ := lo.LastOr(joined, nil).(map[string]any)
-		more, isText := next["text"].([]any)
-		if text, ok := last["text"].([]any); ok && isText && last["name"] == next["name"] {
-			whole := strings.Join(lo.Map(append(text, more...), func(piece any, _ int) string { return fmt.Sprint(piece) }), "")
-			last["text"] = lo.ToAnySlice(lo.Compact(strings.SplitAfter(whole, "\n")))
-			continue
-		}
-		joined = append(joined, output)
-	}
-	return joined
 }
 
 // withoutPath makes every path below the checkout in the texts of a JSON value relative to it.

@@ -94,8 +94,8 @@ const executed = `{
   {"cell_type": "markdown", "id": "a", "metadata": {}, "source": ["# <Title>"]},
   {"cell_type": "code", "execution_count": 1, "id": "b",
    "metadata": {"execution": {"iopub.status.busy": "2026-01-01T00:00:00Z"}, "tags": ["x"]},
-   "outputs": [{"name": "stdout", "output_type": "stream", "text": ["wrote /home/me/semcon/out/runs.jsonl\n", "in /home"]},
-    {"name": "stdout", "output_type": "stream", "text": ["/me/semcon\n"]}, {"name": "stderr", "output_type": "stream", "text": ["slow\n"]}],
+   "outputs": [{"name": "stdout", "output_type": "stream", "text": ["wrote /home/me/semcon/out/runs.jsonl\n", "in /home/me/semcon\n"]},
+    {"name": "stderr", "output_type": "stream", "text": ["slow\n"]}],
    "source": ["f()"]}
  ],
  "metadata": {"kernelspec": {"name": "gonb"}, "language_info": {"name": "go", "version": "go1.26.8"}},

@@ -60,7 +60,7 @@ func (c *weightChoice) read(path string) *weights.Import {
 			"branch": "--branch takes one of these names or a part of it", "ignore": "--ignore " + decide.Key + " leaves it out", "heads": "or give --heads or --arch",
 		}[decide.Argument])
 	}
-	fail(c.Heads > 0 && err != nil && strings.Contains(err.Error(), "NumHeads"), "--heads %d: %w", c.Heads, err)
+	fail(c.Heads > 0 && errors.As(err, new(settings.Invalid)), "--heads %d: %w", c.Heads, err)
 	return try.E1(read, err)
 }
 

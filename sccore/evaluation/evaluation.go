@@ -7,6 +7,7 @@ package evaluation
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/samber/lo"
+	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -218,7 +220,23 @@ type Data struct {
 }
 
 // Identity identifies the images in records.
-func (d Data) Identity() string { return d.ID }
+func (d Data) Identity() string {
+	if left := len(d.Unread()); left > 0 {
+		return fmt.Sprintf("%s; %s left out, which cannot be read", d.ID, plural.Count(left, "image"))
+	}
+	return d.ID
+}
+
+// Unread says why images of class folders were left out of what has been measured, each by its file.
+func (d Data) Unread() (reasons []string) {
+	for _, objects := range d.Objects {
+		missing := unread(objects)
+		for _, place := range slices.Sorted(maps.Keys(missing)) {
+			reasons = append(reasons, missing[place].Error())
+		}
+	}
+	return reasons
+}
 
 // Title is the name of the dataset.
 func (d Data) Title() string { return d.Name }
@@ -341,5 +359,5 @@ func (d Data) Sample(most int) Data {
 func (d *Data) take(split int, photographs LabelledPictures, places []int) {
 	labels := d.Labels[split]
 	d.Labels[split] = lo.Map(places, func(place, _ int) int32 { return labels[place] })
-	d.Objects[split] = LabelledPictures{photographs.Pick(places)}
+	d.Objects[split] = LabelledPictures{photographs.Pick(places), photographs.Unread}
 }

@@ -210,11 +210,8 @@ const gonbModule = "github.com/janpfeifer/gonb"
 //go:embed kernel.yaml
 var kernelFile string
 
-// kernelChange replaces a text everywhere in a file of the Go kernel.
-type kernelChange struct{ File, Old, New string }
-
-// kernelChanges are those of kernel.yaml, which says what they are for.
-func kernelChanges() (changes []kernelChange) {
+// kernelChanges are those of kernel.yaml, which says what they are for: each replaces a text everywhere in a file of the Go kernel.
+func kernelChanges() (changes []struct{ File, Old, New string }) {
 	try.E(yaml.UnmarshalStrict([]byte(kernelFile), &changes)) // The tests read it.
 	return changes
 }

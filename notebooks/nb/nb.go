@@ -138,9 +138,6 @@ func cellLine() string {
 	}
 }
 
-// grace is the time that a cell may take to stop. The kernel kills it after five seconds.
-const grace = 4 * time.Second
-
 var (
 	work, cancelWork = context.WithCancel(context.Background())
 	workBegun        atomic.Bool
@@ -161,7 +158,7 @@ func init() {
 			<-signals
 			cancelWork()
 			if workBegun.Load() {
-				time.Sleep(grace) // XLA cannot be interrupted while it compiles.
+				time.Sleep(4 * time.Second) // XLA cannot be interrupted while it compiles. The kernel kills the cell after five seconds.
 			}
 			stopped()
 		}()

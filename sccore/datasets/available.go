@@ -53,17 +53,16 @@ func Available(dir string, keys ...string) (out []Status) {
 	for _, c := range table().CIFAR {
 		add(c.Key, c.Name, c.Official, "images", func(s *Status) {
 			folder, _, count, err := c.find(dir, s.Split)
-			split := s.Split
-			s.set(folder, count, func() (_ string, err error) {
+			s.Folder, s.Count, s.identity = folder, count, func() (_ string, err error) {
 				defer try.Handle(&err)
-				return try.E1(c.read(folder, split)).Identity, nil
-			})
+				return try.E1(c.read(folder, s.Split)).Identity, nil
+			}
 			try.E(err)
 		})
 	}
-	add("imagenet", "ImageNet-1k", imageNetOfficial, "images", func(s *Status) {
+	add("imagenet", "ImageNet-1k", map[Split]int{Train: 1281167, Test: 50000}, "images", func(s *Status) {
 		images := try.E1(ImageNet(dir, s.Split))
-		s.set(filepath.Join(dir, "imagenet", images.Name), images.Len(), known(images.Identity))
+		s.Folder, s.Count, s.identity = filepath.Join(dir, "imagenet", images.Name), images.Len(), known(images.Identity)
 	})
 	add("tiny-imagenet", "Tiny-ImageNet", map[Split]int{Train: 100_000, Test: 10_000}, "images", func(s *Status) {
 		folder := filepath.Join(dir, "tiny-imagenet", string(s.Split))
@@ -71,37 +70,31 @@ func Available(dir string, keys ...string) (out []Status) {
 			try.E(missingf("Tiny-ImageNet has no %s images: %s does not exist", s.Split, folder))
 		}
 		images := try.E1(OpenImageFolder(folder))
-		s.set(folder, images.Len(), known(images.Identity))
+		s.Folder, s.Count, s.identity = folder, images.Len(), known(images.Identity)
 	})
 	for _, d := range table().Segmentation {
 		add(d.Key, d.Name, d.Official, "images", func(s *Status) {
 			images := try.E1(d.open(dir, s.Split))
-			s.set(images.folder, images.Len(), known(images.Identity))
+			s.Folder, s.Count, s.identity = images.folder, images.Len(), known(images.Identity)
 		})
 	}
 	add("coco", "COCO objects", layoutOf("coco").Official, "images", func(s *Status) {
 		images, _ := try.E2(locateCOCOObjects(dir, s.Split))
-		split := s.Split
-		s.set(images, len(try.E1(os.ReadDir(images))), func() (_ string, err error) { // COCO's annotations take seconds to read.
+		s.Folder, s.Count, s.identity = images, len(try.E1(os.ReadDir(images))), func() (_ string, err error) { // COCO's annotations take seconds to read.
 			defer try.Handle(&err)
-			return try.E1(COCOObjects(dir, split)).Identity, nil
-		})
+			return try.E1(COCOObjects(dir, s.Split)).Identity, nil
+		}
 	})
 	add("davis", "DAVIS", nil, "videos", func(s *Status) {
 		videos := try.E1(DAVIS(dir, s.Split))
 		s.Name, s.Official = "DAVIS-"+videos.release, davisOfficial[videos.release][s.Split]
-		s.set(videos.folder, len(videos.All), known(videos.Identity))
+		s.Folder, s.Count, s.identity = videos.folder, len(videos.All), known(videos.Identity)
 	})
 	add("spair", "SPair-71k", map[Split]int{Train: 53_340, Test: 12_234}, "pairs", func(s *Status) {
 		folder, _, pairs := try.E3(spairFiles(dir, s.Split))
-		s.set(folder, len(pairs), known(fmt.Sprintf("SPair-71k %s: %d pairs", s.Split, len(pairs))))
+		s.Folder, s.Count, s.identity = folder, len(pairs), known(fmt.Sprintf("SPair-71k %s: %d pairs", s.Split, len(pairs)))
 	})
 	return out
-}
-
-// set fills in the status of a split that was found.
-func (s *Status) set(folder string, count int, identity func() (string, error)) {
-	s.Folder, s.Count, s.identity = folder, count, identity
 }
 
 func known(identity string) func() (string, error) {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"image"
 	"io"
@@ -133,7 +132,7 @@ func (im *Images) Repeat(n int) *Images {
 func (im *Images) HoldOut(share float64) (rest, held *Images) {
 	var drawn []int
 	for class, members := range im.byClass() {
-		order := rand.New(rand.NewPCG(holdOutSeed, uint64(class))).Perm(len(members))
+		order := rand.New(rand.NewPCG(1, uint64(class))).Perm(len(members)) // Another seed would change every choice made on held-out images.
 		drawn = append(drawn, lo.Map(order[:countOf(share, len(members))], func(i, _ int) int { return members[i] })...)
 	}
 	return im.pick("not held out of", lo.Without(lo.Range(im.Len()), drawn...)), im.pick("held out of", drawn)
@@ -146,9 +145,6 @@ func (im *Images) HeldOut(share float64) int {
 
 // countOf is a share of n, rounded down, where 0.29 of 100 is 29 in spite of float64.
 func countOf(share float64, n int) int { return int(share*float64(n) + 1e-9) }
-
-// holdOutSeed is fixed: another one would change every choice made on held-out images.
-const holdOutSeed = 1
 
 // byClass lists the images of each class in order.
 func (im *Images) byClass() [][]int {
@@ -210,6 +206,8 @@ func ReadFolder(path string, size int) (im *Images, err error) {
 	kind, read := "image folder", readClassFolders
 	if filepath.Ext(path) == ".zip" {
 		kind, read = "zip", readZip
+	} else if err = checkFolder(kind, path); err != nil {
+		return nil, err
 	}
 	if im, err = read(path, size); err != nil {
 		return nil, fmt.Errorf("%s %s: %w", kind, path, Reason(err))
@@ -220,11 +218,6 @@ func ReadFolder(path string, size int) (im *Images, err error) {
 }
 
 func readClassFolders(dir string, size int) (*Images, error) {
-	if info, err := os.Stat(dir); err != nil {
-		return nil, err
-	} else if !info.IsDir() {
-		return nil, errors.New("is a file")
-	}
 	return readClasses(os.DirFS(dir), "", size, runtime.GOMAXPROCS(0))
 }
 
@@ -266,9 +259,6 @@ func readClasses(tree fs.FS, archive string, size int, workers int) (_ *Images, 
 	return im, nil
 }
 
-// maxZipRatio bounds the ratio of an archive's claimed content to its size. Zip hardly compresses images.
-const maxZipRatio = 100
-
 func readZip(file string, size int) (_ *Images, err error) {
 	defer try.Handle(&err)
 	info := try.E1(os.Stat(file))
@@ -284,7 +274,7 @@ func readZip(file string, size int) (_ *Images, err error) {
 		claimed += min(entry.UncompressedSize64, 1<<32)       // The bound keeps the sum from wrapping.
 		entry.Name = strings.ReplaceAll(entry.Name, `\`, "/") // Some archivers on Windows write backslashes.
 	}
-	if claimed > maxZipRatio*uint64(info.Size()) {
+	if claimed > 100*uint64(info.Size()) { // Zip hardly compresses images.
 		return nil, fmt.Errorf("claims %d bytes of content in %d: not an archive of images", claimed, info.Size())
 	}
 	return readClasses(&archive.Reader, filepath.Base(file), size, runtime.GOMAXPROCS(0))

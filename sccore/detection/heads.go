@@ -220,9 +220,6 @@ func maskTargets(boxes, object *Node, objects Objects) *Node {
 	return asNumbers(GreaterOrEqual(Squeeze(cover, -1), Scalar(g, dtype, 0.5)), dtype)
 }
 
-// maskThreshold is the least probability of a pixel of an object.
-const maskThreshold = 0.5
-
 // Paste returns the pixels of an object in an image of height × width, in reading order, from its mask, [size·size] probabilities, and its box x1, y1, x2,
 // y2 in pixels of that image. A pixel belongs to the object if the mask, interpolated bilinearly at the pixel's centre and 0 outside, is at least 1/2, as
 // in detectron2's paste_masks_in_image on the CPU. It computes in float32, as detectron2 does. A box without area, or with a NaN, has no pixels.
@@ -251,7 +248,7 @@ func Paste(mask []float32, size int, box [4]float32, height, width int) []bool {
 		for i, column := range columns {
 			value := at(row.index, column.index)*(1-column.share)*(1-row.share) + at(row.index, column.index+1)*column.share*(1-row.share) +
 				at(row.index+1, column.index)*(1-column.share)*row.share + at(row.index+1, column.index+1)*column.share*row.share
-			pixels[y*width+left+i] = value >= maskThreshold
+			pixels[y*width+left+i] = value >= 0.5
 		}
 	}
 	return pixels

@@ -311,10 +311,10 @@ func (e *Encoder) frozen(images *datasets.Segmentation, size int) FrozenFeatures
 	return FrozenFeatures{Extractor: e.FeatureExtractor, Images: images, Seed: e.Seed, TestSize: size}
 }
 
-// fits returns an error unless sizes are whole numbers of an encoder's patches.
-func (e *Encoder) fits(sizes ...int) error {
-	if i := slices.IndexFunc(sizes, func(size int) bool { return size < 1 || size%e.ViT.PatchSize != 0 }); i >= 0 {
-		return BadSetting{"size", fmt.Errorf("size %d is not made of patches of %d, which %s sees", sizes[i], e.ViT.PatchSize, e.ViT.Name)}
+// fits returns an error unless a size is a whole number of an encoder's patches.
+func (e *Encoder) fits(size int) error {
+	if err := e.ViT.CheckSize("size", size); err != nil {
+		return BadSetting{"size", err}
 	}
 	return nil
 }

@@ -82,9 +82,6 @@ type geometry struct {
 	flip          bool
 }
 
-// cropTries is how often a crop is drawn again.
-const cropTries = 10
-
 // geometry draws the ratio, the flip and the crops, whose number varies.
 func (t SegmentationTransform) geometry(a *datasets.SegmentedImage, random *rand.Rand) (g geometry) {
 	ratio := t.MinRatio + float64((t.MaxRatio-t.MinRatio)*random.Float64())
@@ -98,7 +95,7 @@ func (t SegmentationTransform) geometry(a *datasets.SegmentedImage, random *rand
 		return image.Rect(left, top, left+width, top+height)
 	}
 	g.box = draw()
-	for range cropTries {
+	for range 10 {
 		if t.CatMaxRatio == 1 || t.isMixed(a, g) {
 			break
 		}
@@ -270,9 +267,6 @@ func (s Scale) Of(size datasets.Size) datasets.Size {
 	return datasets.Size{Height: length(size.Height), Width: length(size.Width)}
 }
 
-// coefBits is the number of binary digits of weights, as in OpenCV.
-const coefBits = 11
-
 // tap is how one sample of a resized line is computed: two samples of the old line and their weights in units of 2^−coefBits.
 type tap struct{ low, high, lowWeight, highWeight int32 }
 
@@ -286,7 +280,7 @@ func taps(from, to int, alongRow bool) []tap {
 		at := float32(float64((float64(i)+0.5)*step) - 0.5)
 		low := int32(math.Floor(float64(at)))
 		share := lo.Ternary(alongRow && (low < 0 || low >= last), 0, at-float32(low))
-		weight := func(share float32) int32 { return int32(math.RoundToEven(float64(share * (1 << coefBits)))) }
+		weight := func(share float32) int32 { return int32(math.RoundToEven(float64(share * (1 << 11)))) } // 11 binary digits, as in OpenCV.
 		inside := func(i int32) int32 { return min(max(i, 0), last) }
 		all[i] = tap{inside(low), inside(low + 1), weight(1 - share), weight(share)}
 	}

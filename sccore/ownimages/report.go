@@ -168,8 +168,6 @@ func (r *run) plots() figures.CurvesRow {
 //go:embed report.html
 var reportText string
 
-var reportTemplate = page.Template(reportText)
-
 // report writes the page. It depends on the run alone, not on how often it was interrupted.
 func (r *run) report() (err error) {
 	defer try.Handle(&err)
@@ -199,7 +197,7 @@ func (r *run) report() (err error) {
 	_, picture := try.E2(figures.Render(patches))
 	try.E(atomicfile.WriteBytes(r.path(fmt.Sprintf(pictures, last.Step)), picture))
 	content["Patches"], content["Matches"] = try.E1(page.Image(patches)), try.E1(page.Image(try.E1(viewer.Correspondences(before, after))))
-	return page.Write(r.path(ReportFile), reportTemplate, content)
+	return page.Write(r.path(ReportFile), reportText, content)
 }
 
 // export writes the encoder of the online branch under the names that it came in.

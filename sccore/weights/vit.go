@@ -179,11 +179,11 @@ var besideHead = regexp.MustCompile(`(^|\.)(?:backbone|encoder)\.$`)
 // readHead reads the projection head beside the transformer.
 func (im *Import) readHead(tensorsOf map[string]source) error {
 	around := besideHead.ReplaceAllString(unwrapped(im.Prefix), "$1")
-	left := maxHead
+	left := 1 << 25 // Values. DINO's last layer has 65536·256, the other layers 6 million.
 	for _, key := range im.Unused {
 		name, ok := strings.CutPrefix(unwrapped(key), around+"head.")
 		size, err := entries(tensorsOf[key].shape)
-		if !ok || err != nil || size > left || strings.HasSuffix(name, batchCount) {
+		if !ok || err != nil || size > left || strings.HasSuffix(name, "num_batches_tracked") {
 			continue
 		}
 		values, err := tensorsOf[key].finite()
@@ -195,12 +195,6 @@ func (im *Import) readHead(tensorsOf map[string]source) error {
 	}
 	return nil
 }
-
-// maxHead bounds the number of values in a head. DINO's last layer has 65536·256, the other layers 6 million.
-const maxHead = 1 << 25
-
-// batchCount is the suffix of the integer counters of batch normalisation.
-const batchCount = "num_batches_tracked"
 
 // entries returns the number of values of a shape.
 func entries(shape []int) (int, error) {

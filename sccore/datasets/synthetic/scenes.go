@@ -128,7 +128,7 @@ func (scenes *Set) Instances() *datasets.ObjectImages {
 		for p, object := range objects {
 			class[object] = scenes.ClassMask[i*area+p]
 		}
-		for object := uint8(1); int(object) <= maxObjects; object++ {
+		for object := uint8(1); object <= 3; object++ { // The most in a scene.
 			if class[object] == 0 {
 				continue // It is hidden.
 			}
@@ -150,9 +150,6 @@ func (scenes *Set) Instances() *datasets.ObjectImages {
 		return &datasets.SegmentedImage{Name: images[i].FileName, Height: size, Width: size, Pixels: scenes.At(i)}, nil
 	})
 }
-
-// maxObjects is the most objects in a scene.
-const maxObjects = 3
 
 // Run is a run of an experiment that draws its own images, so that the spread over runs includes the spread over images. The sets of a run have numbers, which
 // differ for training and testing.

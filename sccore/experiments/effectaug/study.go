@@ -247,7 +247,7 @@ func tables(r study.Results) (tables []figures.Table) {
 	shown := []study.Table{{Title: "Tab. " + full, Paper: full, Rows: printed(full)}, {Title: "Tab. " + excerpt, Paper: excerpt, Rows: printed(excerpt)}}
 	for _, dataset := range augmentation.Datasets(r) {
 		t := study.Table{Title: fmt.Sprintf("Tab. %s on %s, which the paper does not have", full, dataset), RowHeads: paper.RowHeads, Rows: printed(full)}
-		t.Columns = study.Columns(lo.Map(methods.Names, func(method string, _ int) string { return augmentation.Column(dataset, method) })...)
+		t.Columns = study.Columns("", lo.Map(methods.Names, func(method string, _ int) string { return augmentation.Column(dataset, method) })...)
 		if !slices.Contains(paper.Columns, t.Columns[0].Head) {
 			shown = append(shown, t)
 		}

@@ -51,7 +51,7 @@ var Study = recipe.Cells[Config, data]{Stage: stage}.Spec(study.Spec[Config, dat
 		}
 		for _, key := range []string{"init", "teacher"} {
 			if !settings.Given(o.Set, key) || slices.Contains(o.Set, key+"=") {
-				return nil, nil, study.Absent(fmt.Sprintf(
+				return nil, nil, datasets.Missing(fmt.Sprintf(
 					"photographs start from files that pretrain leaves: --set %s=FILE is missing (without --data the images are synthetic)", key))
 			}
 		}
@@ -201,9 +201,6 @@ type run = study.Run[Config, data]
 // worker runs cells that share a compiled step.
 type worker struct{ *recipe.Trainer }
 
-// teacherSeed is by how much the seed of a third encoder exceeds the seed of its run.
-const teacherSeed = 1000
-
 // Run trains, measures and records a cell, or trains what the cells of a seed begin from. A training takes a minute, so it writes no checkpoints.
 func (w worker) Run(r *run) (err error) {
 	defer try.Handle(&err)
@@ -217,7 +214,7 @@ func (w worker) Run(r *run) (err error) {
 			return err
 		}
 		if s.Name == teacherPath {
-			seed += teacherSeed
+			seed += 1000 // Another seed than that of its run.
 		}
 	}
 	if left != "" || c.Loss == lossUntrained {

@@ -111,7 +111,7 @@ func showVerb(c *cobra.Command, flags flagTexts) {
 		requireWhole(cmp.Or(f.Size, patch), patch)
 		viewer, unread := try.E2(ownimages.ViewReadable(openEngine(), f.Weights, paths, f.Size))
 		sayUnread(inputs, unread, len(paths)-len(unread))
-		for _, drawn := range try.E1(ownimages.ShowIn(viewer, f.Weights, points...)) {
+		for _, drawn := range try.E1(ownimages.Show(viewer, f.Weights, points...)) {
 			try.E(figures.SaveFigure(f.Out, drawn.Name, drawn.Figure))
 			fmt.Printf("wrote %s\n", filepath.Join(f.Out, drawn.Name+".png"))
 		}

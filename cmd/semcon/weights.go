@@ -219,16 +219,6 @@ func locateSettings(c *cobra.Command, set *[]string) {
 	*set = try.E1(located, err)
 }
 
-// printPublished prints where published weights are, and what was tried of them.
-func printPublished(format string) {
-	text := ""
-	for _, p := range hub.Published() {
-		text += fmt.Sprintf("%s, %s\n  %s\n  read: %s\n", p.Model, p.Encoder, p.Where, p.Evidence())
-	}
-	text += "\nNames OWNER/NAME and hf://… are taken wherever weights are. Download the other addresses by hand, and give the file.\n"
-	printAs(format, text, hub.Published())
-}
-
 func importVerb(c *cobra.Command, flags flagTexts) {
 	var f struct {
 		Out, Naming, Format string
@@ -237,7 +227,12 @@ func importVerb(c *cobra.Command, flags flagTexts) {
 	choice := weightFlags(c, flags, &f)
 	c.Run = func(c *cobra.Command, names []string) {
 		if f.List && len(names) == 0 {
-			printPublished(f.Format)
+			text := ""
+			for _, p := range hub.Published() {
+				text += fmt.Sprintf("%s, %s\n  %s\n  read: %s\n", p.Model, p.Encoder, p.Where, p.Evidence())
+			}
+			text += "\nNames OWNER/NAME and hf://… are taken wherever weights are. Download the other addresses by hand, and give the file.\n"
+			printAs(f.Format, text, hub.Published())
 			return
 		}
 		wanted := weights.Naming(f.Naming)

@@ -27,13 +27,11 @@ type Status struct {
 	identity func() (string, error)
 }
 
-// byHand are the datasets that need an account or have no one archive.
-var byHand = []string{"imagenet", "cityscapes", "camvid"}
-
 // Available looks in a data folder for both splits of datasets: of those with the given keys, or without keys of every one. They are CIFAR-10, CIFAR-100,
 // ImageNet, Tiny-ImageNet, the segmentation datasets, the objects of COCO, DAVIS and SPair-71k. It checks only the names and sizes of files, so
 // [Status.Identity] may still fail.
 func Available(dir string, keys ...string) (out []Status) {
+	byHand := []string{"imagenet", "cityscapes", "camvid"} // They need an account or have no one archive.
 	// add looks for both splits of a dataset. open fills in what it finds.
 	add := func(key, name string, official map[Split]int, unit string, open func(s *Status)) {
 		if len(keys) > 0 && !slices.Contains(keys, key) {
@@ -87,7 +85,8 @@ func Available(dir string, keys ...string) (out []Status) {
 	})
 	add("davis", "DAVIS", nil, "videos", func(s *Status) {
 		videos := try.E1(DAVIS(dir, s.Split))
-		s.Name, s.Official = "DAVIS-"+videos.release, davisOfficial[videos.release][s.Split]
+		official := map[string]map[Split]int{"2017": {Train: 60, Test: 30}, "2016": {Train: 30, Test: 20}}
+		s.Name, s.Official = "DAVIS-"+videos.release, official[videos.release][s.Split]
 		s.Folder, s.Count, s.identity = videos.folder, len(videos.All), known(videos.Identity)
 	})
 	add("spair", "SPair-71k", map[Split]int{Train: 53_340, Test: 12_234}, "pairs", func(s *Status) {

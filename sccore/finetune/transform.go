@@ -130,21 +130,15 @@ type distortion struct {
 	hue                  int     // Added to the hue, which counts from 0 to 179.
 }
 
-// The ranges of the recipe. The hue is shifted by −18 to 17, because NumPy leaves out the upper end.
-const (
-	brightnessDelta                                                  = 32
-	minContrast, maxContrast, minSaturation, maxSaturation, hueDelta = 0.5, 1.5, 0.5, 1.5, 18
-)
-
-// drawDistortion draws one. It draws everything, also what does not apply.
+// drawDistortion draws one from the ranges of the recipe. It draws everything, also what does not apply.
 func drawDistortion(random *rand.Rand) distortion {
 	half := func() bool { return random.IntN(2) == 1 }
 	uniform := func(low, high float64) float32 { return float32(low + float64((high-low)*random.Float64())) }
-	brightens, brightness := half(), uniform(-brightnessDelta, brightnessDelta)
+	brightens, brightness := half(), uniform(-32, 32)
 	d := distortion{contrast: 1, contrastFirst: half()}
-	contrasts, contrast := half(), uniform(minContrast, maxContrast)
-	d.saturates, d.saturation = half(), uniform(minSaturation, maxSaturation)
-	d.shiftsHue, d.hue = half(), random.IntN(2*hueDelta)-hueDelta
+	contrasts, contrast := half(), uniform(0.5, 1.5)
+	d.saturates, d.saturation = half(), uniform(0.5, 1.5)
+	d.shiftsHue, d.hue = half(), random.IntN(36)-18 // NumPy leaves out the upper end.
 	if brightens {
 		d.brightness = brightness
 	}

@@ -135,7 +135,9 @@ func (c Config) loss(scope *model.Scope, views, shuffle, targetMomentum *Node) *
 	case BarlowTwins:
 		return MulScalar(losses.BarlowTwins(z1, z2, c.OffDiagonal), c.LossScale)
 	default:
-		p1, p2 := halves(c.predictor(online.In("predictor"), z, norm))
+		predictor := online.In("predictor") // A bottleneck.
+		p := layers.Dense(predictor.In("out"), hidden(predictor.In("hidden"), z, c.PredictorHidden, norm), c.ProjectorDim, true)
+		p1, p2 := halves(p)
 		return MulScalar(Add(losses.NegativeCosine(p1, z2), losses.NegativeCosine(p2, z1)), 0.5)
 	}
 }
@@ -201,10 +203,4 @@ func (c Config) projector(scope *model.Scope, x *Node, norm layers.Norm) *Node {
 		x = layers.BatchNorm(scope.In("out_bn"), x, 0, norm, false)
 	}
 	return x
-}
-
-// predictor is SimSiam's bottleneck, [N, s.ProjectorDim] to the same.
-func (c Config) predictor(scope *model.Scope, x *Node, norm layers.Norm) *Node {
-	x = hidden(scope.In("hidden"), x, c.PredictorHidden, norm)
-	return layers.Dense(scope.In("out"), x, c.ProjectorDim, true)
 }

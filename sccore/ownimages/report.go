@@ -335,17 +335,8 @@ func Example(folder string) (photos []string, weightsFile string, err error) {
 
 // Show draws what an encoder makes of photographs: the principal components of patch features as colours ("pca"), where the patches of the next image are like
 // the middle one of each ("nearest", for two images or more), where the patches of all images are like the ones at points of the first image ("points", if
-// there are points), and the attention of [CLS] ("attention"). [NewViewer] says what size is. The error names the file.
-func Show(b compute.Backend, weightsFile string, images []string, size int, points ...features.Point) ([]study.Figure, error) {
-	viewer, err := NewViewer(b, weightsFile, images, size)
-	if err != nil {
-		return nil, err
-	}
-	return ShowIn(viewer, weightsFile, points...)
-}
-
-// ShowIn is [Show] of the photographs of a viewer.
-func ShowIn(viewer *features.Viewer, weightsFile string, points ...features.Point) (all []study.Figure, err error) {
+// there are points), and the attention of [CLS] ("attention"). The viewer is one of [NewViewer]. The error names the file.
+func Show(viewer *features.Viewer, weightsFile string, points ...features.Point) (all []study.Figure, err error) {
 	defer try.Handle(&err)
 	add := func(name string, figure figures.Figure) { all = append(all, study.Figure{Name: name, Figure: figure}) }
 	add("pca", try.E1(viewer.Components(features.NamedEncoder{Name: "components", File: weightsFile})))

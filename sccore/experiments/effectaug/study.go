@@ -309,7 +309,7 @@ func CropDrop(r study.Results, dataset string) figures.Curves {
 		printed.X = ours.X
 		figure.Series = append(figure.Series, ours, printed)
 	}
-	figure.Names = lo.Map(methods.Names, func(method string, _ int) string { return augmentation.Title(method) })
+	figure.Names = lo.Map(methods.Names, func(method string, _ int) string { return augmentation.Titles[method] })
 	return figure
 }
 
@@ -327,7 +327,7 @@ func Richness(r study.Results, dataset string) figures.Chart {
 			}
 		}
 		printed.X = ours.X
-		panel := figures.Curves{Title: augmentation.Title(method), X: "transformations", Y: "k-NN accuracy (%)", Series: []figures.Series{ours, printed}}
+		panel := figures.Curves{Title: augmentation.Titles[method], X: "transformations", Y: "k-NN accuracy (%)", Series: []figures.Series{ours, printed}}
 		figure.Panels = append(figure.Panels, panel)
 	}
 	return figure

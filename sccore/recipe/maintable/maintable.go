@@ -193,9 +193,6 @@ type Dense struct {
 // cityscapes is the dataset whose crops and test images are larger and whose batches are smaller, as the paper prints them.
 const cityscapes = "cityscapes"
 
-// segmentations are the datasets that a linear layer and an FCN segment, in the order of the figure.
-var segmentations = []string{"coco", "voc2012", "ade20k", cityscapes}
-
 // DenseColumns are the columns that [Dense] can have. The first three are of Fig. longer_training, all are of Fig. longer_training_full.
 var DenseColumns = []string{
 	"COCOStuff-27 FCN", "Cityscapes FCN", "DAVIS J&F", "PASCAL VOC FCN", "ADE20k FCN", "COCOStuff-27 linear", "PASCAL VOC linear", "ADE20k linear", "Cityscapes linear",
@@ -212,7 +209,7 @@ func (c Dense) open(o study.Options, identity string) (all []recipe.Measure, err
 		all = append(all, denseMeasure(strings.Replace(column, "*", data.Name, 1), e, data, identity))
 		return err
 	}
-	for _, dataset := range segmentations {
+	for _, dataset := range []string{"coco", "voc2012", "ade20k", cityscapes} { // In the order of the figure.
 		linear, fcn := c.Linear, c.FCN
 		if dataset == cityscapes {
 			for _, p := range []*evaluation.SegmentationProbe{&linear, &fcn.SegmentationProbe} {

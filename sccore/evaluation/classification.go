@@ -156,12 +156,10 @@ func (s Source) Labelled() (d Data, err error) {
 	return d.Sample(s.Images), nil
 }
 
-// heldOut is one over the share of images that test, where class folders have no split of their own.
-const heldOut = 5
-
 // classFolders opens class folders: those in the folders train and test, or train and val, of a single folder, or else all, of which every fifth image tests.
 func (s Source) classFolders() (d Data, err error) {
 	defer try.Handle(&err)
+	const heldOut = 5 // One over the share of images that test.
 	var parts [2]*datasets.ImageFolder
 	if train, test, ok := SplitFolders(s.Folders...); ok {
 		parts[0], parts[1] = try.E1(datasets.OpenImageFolder(train)), try.E1(datasets.OpenImageFolder(test))

@@ -106,11 +106,9 @@ func open(path string, use func(file *sources, facts modelFacts) error) (err err
 	return nil
 }
 
-// maxLine bounds an error in bytes. What a file claims can be as long as the file.
-const maxLine = 300
-
-// brief cuts an error that is too long for a line.
+// brief cuts an error that is too long for a line. What a file claims can be as long as the file.
 func brief(err error) error {
+	const maxLine = 300 // In bytes.
 	if text := err.Error(); len(text) > maxLine {
 		return errors.New(strings.ToValidUTF8(text[:maxLine], "") + "…")
 	}

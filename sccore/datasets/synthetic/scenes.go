@@ -83,15 +83,13 @@ func (s *scene) eachPixel(size int, extent float64, mark func(pixel, instance in
 	}
 }
 
-// MaxSize is the largest height and width of drawn scenes and objects in pixels. Encoders of small images have patches of 8 pixels, which then are a thousand.
-const MaxSize = 256
-
 // Check returns an error that names the number of images or their size, in the words of an experiment's settings, if [Scenes] or [Objects] cannot draw
 // them, or if the features of all their patches do not fit in memory.
 func Check(images string, n int, size string, side int) error {
+	const maxSize = 256     // Encoders of small images have patches of 8 pixels, which then are a thousand.
 	const bytesOfPixel = 48 // Features of the widest encoder, 768 numbers for 8×8 pixels.
 	return cmp.Or(
-		settings.Between(size, side, 8, MaxSize), settings.Between(images, n, 1, math.MaxInt32),
+		settings.Between(size, side, 8, maxSize), settings.Between(images, n, 1, math.MaxInt32),
 		settings.Fit(settings.MaxBytes, fmt.Sprintf("%s %d of %s %d", images, n, size, side), n, side, side, bytesOfPixel),
 	)
 }

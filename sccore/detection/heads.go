@@ -49,17 +49,13 @@ func number(mask *Node, dtype dtypes.DType) *Node {
 	return StopGradient(MaxScalar(ReduceAllSum(asNumbers(mask, dtype)), 1))
 }
 
-const (
-	batchNormEpsilon  = 1e-5
-	batchNormMomentum = 0.1 // Weight of the new batch in the running statistics.
-)
-
 // batchNorm normalises each channel of x, [height, width, boxes, channels], as [layers.BatchNormAlong] does, but takes the statistics of a batch over the valid
 // boxes only, [boxes], because the others are padding. If valid is nil, it normalises by the running statistics.
 func batchNorm(scope *model.Scope, x, valid *Node) *Node {
 	if valid == nil {
 		return layers.BatchNorm(scope, x, 2, layers.Norm{}, true)
 	}
+	const epsilon, momentum = 1e-5, 0.1 // The weight of the new batch in the running statistics.
 	channels := x.Shape().Dim(3)
 	weight, bias := variable(scope, x, "weight", Ones, channels), variable(scope, x, "bias", Zeros, channels)
 	runningMean := scope.WithInitializer(Zeros).VariableWithShape("running_mean", weight.Shape()).SetTrainable(false)
@@ -74,21 +70,17 @@ func batchNorm(scope *model.Scope, x, valid *Node) *Node {
 
 	move := func(running *model.Variable, to *Node) {
 		old := running.NodeValue(x)
-		running.SetNodeValue(Add(MulScalar(old, 1-batchNormMomentum), MulScalar(StopGradient(to), batchNormMomentum)))
+		running.SetNodeValue(Add(MulScalar(old, 1-momentum), MulScalar(StopGradient(to), momentum)))
 	}
 	move(runningMean, mean)
 	move(runningVar, Mul(variance, Div(count, MaxScalar(AddScalar(count, -1), 1))))
-	scale := Div(weight, Sqrt(AddScalar(variance, batchNormEpsilon)))
+	scale := Div(weight, Sqrt(AddScalar(variance, epsilon)))
 	shift := Sub(bias, Mul(mean, scale))
 	return Add(Mul(x, ExpandLeftToRank(scale, 4)), ExpandLeftToRank(shift, 4))
 }
 
-const (
-	boxSize       = 7     // Bins of the features of a box along each axis.
-	boxLossWeight = 10    // Of the GIoU loss.
-	classInit     = 0.01  // Deviation of the initial weights of the classes.
-	codeInit      = 0.001 // Deviation of the initial weights of the codes.
-)
+// boxSize is the number of bins of the features of a box along each axis.
+const boxSize = 7
 
 // boxOutput is the output of a box head for n boxes an image.
 type boxOutput struct {
@@ -113,8 +105,8 @@ func (c Config) boxHead(scope *model.Scope, levels []*Node, boxes, valid *Node) 
 	limit := math.Sqrt(6 / float64(x.Shape().Dim(1)+c.Hidden))
 	x = layers.ReLU(dense(fc, x, c.Hidden, initializer.RandomUniformFn(fc, -limit, limit)))
 	return boxOutput{
-		logits: Reshape(dense(cls, x, c.Classes+1, initializer.RandomNormalFn(cls, classInit)), batch, n, c.Classes+1),
-		codes:  Reshape(dense(reg, x, 4*c.Classes, initializer.RandomNormalFn(reg, codeInit)), batch, n, c.Classes, 4),
+		logits: Reshape(dense(cls, x, c.Classes+1, initializer.RandomNormalFn(cls, 0.01)), batch, n, c.Classes+1),
+		codes:  Reshape(dense(reg, x, 4*c.Classes, initializer.RandomNormalFn(reg, 0.001)), batch, n, c.Classes, 4),
 	}
 }
 
@@ -133,7 +125,7 @@ func (c Config) losses(out boxOutput, coder Coder, boxes, targets, labels *Node,
 	codes := ConvertDType(boxesOfClass(first(out.codes), labels), dtype)
 	predicted := coder.Decode(first(boxes), codes)
 	loss := masked(OneMinus(GIoU(predicted, first(targets))), first(s.Positive))
-	return class, MulScalar(Div(loss, count), boxLossWeight)
+	return class, MulScalar(Div(loss, count), 10) // The weight of the GIoU loss.
 }
 
 // refine returns the boxes that the codes of the classes labels, [batch, n], describe, clipped to their images. No gradient passes.

@@ -114,11 +114,8 @@ func (s Spread) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err 
 // ImageNet is the dataset of class folders, imagenet/train and imagenet/val.
 const ImageNet = "imagenet"
 
-// The number of classes of ImageNet-1k, and what the identity of class folders with another number ends in.
-const (
-	imageNetClasses = 1000
-	otherClasses    = " in imagenet/, where ImageNet-1k has 1000"
-)
+// otherClasses is what the identity of class folders ends in that have another number of classes than ImageNet-1k.
+const otherClasses = " in imagenet/, where ImageNet-1k has 1000"
 
 // OtherClasses reports whether the images that an identity in records names lie in imagenet/ without being ImageNet-1k, because they have another number of
 // classes. Their numbers cannot be compared with the paper's numbers.
@@ -146,7 +143,7 @@ func (s Source) Labelled() (d Data, err error) {
 	}
 	d.Name, d.Classes = "ImageNet-1k", len(classes[0])
 	d.ID = strings.Join(identities[:], "; ")
-	if d.Classes != imageNetClasses {
+	if d.Classes != 1000 {
 		d.Name = fmt.Sprintf("imagenet/ (%d classes)", d.Classes)
 		d.ID += fmt.Sprintf("; %d classes%s", d.Classes, otherClasses)
 	}

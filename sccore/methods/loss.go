@@ -96,14 +96,11 @@ const (
 	optimizerScope = "optimizer"
 )
 
-// channelMean and channelStd are CIFAR-10's. They are used for every dataset, so that an encoder's input always has the same meaning.
-var (
-	channelMean = [3]float64{0.4914, 0.4822, 0.4465}
-	channelStd  = [3]float64{0.2470, 0.2435, 0.2616}
-)
-
-// standardized maps images in [0, 1], [N, H, W, 3], to the encoder's scale.
-func standardized(images *Node) *Node { return encoder.StandardizeBy(images, channelMean, channelStd) }
+// standardized maps images in [0, 1], [N, H, W, 3], to the encoder's scale. The mean and the deviation are CIFAR-10's for every dataset, so that an encoder's input
+// always has the same meaning.
+func standardized(images *Node) *Node {
+	return encoder.StandardizeBy(images, [3]float64{0.4914, 0.4822, 0.4465}, [3]float64{0.2470, 0.2435, 0.2616})
+}
 
 // features are those of the named encoder for images in [0, 1], [N, H, W, 3] to [N, Dim], with the variables backbone under scope.
 func features(name string, scope *model.Scope, images *Node, norm layers.Norm) *Node {

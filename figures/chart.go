@@ -190,8 +190,7 @@ func (f chart) sheet() (sheet, error) {
 			at := drawHead(draw.Crop(c, left-c.Min.X, right-c.Max.X, 0, 0), p.title, p.legend)
 			if p.X.Tick.Marker = p.ticks; p.ticks == nil {
 				p.X.Tick.Marker = plot.TickerFunc(niceTicks)
-				whole := slices.Contains([]string{"epoch", "step", "seed", "transformations"}, p.X.Label.Text)
-				p.X.Tick.Marker = sparseTicks(p.X.Tick.Label, p.DataCanvas(at).Size().X, whole)
+				p.X.Tick.Marker = sparseTicks(p.X.Tick.Label, p.DataCanvas(at).Size().X, slices.Contains(counted, p.X.Label.Text))
 			}
 			p.Draw(at)
 			left, label = right+gap, 0
@@ -228,6 +227,9 @@ func niceTicks(low, high float64) []plot.Tick {
 	}
 	return ticks
 }
+
+// counted are the labels of axes of whole numbers.
+var counted = []string{"epoch", "step", "seed", "transformations"}
 
 // sparseTicks are niceTicks of an axis of some width, at whole numbers alone if whole says so. Where their labels would touch, only every second, fifth or tenth has one.
 func sparseTicks(style text.Style, width vg.Length, whole bool) plot.TickerFunc {

@@ -45,6 +45,10 @@ func InfoNCE(queries, keys, queue *Node, temperature float64) *Node {
 	return classificationLoss(logits, ConvertDType(first, logits.DType()))
 }
 
+// barlowVarianceFloor keeps the standardisation finite for a feature that is constant over the batch. It is BatchNorm's epsilon, as in the authors'
+// implementation.
+const barlowVarianceFloor = 1e-5
+
 // BarlowTwins pulls the cross-correlation matrix of two views' features towards the identity (Zbontar et al. 2021, eq. 1–2):
 //
 //	Σ_i (1 − C_ii)² + λ Σ_i Σ_{j≠i} C_ij²
@@ -65,12 +69,11 @@ func BarlowTwins(z1, z2 *Node, offDiagonal float64) *Node {
 	return ReduceAllSum(Mul(weight, Square(Sub(correlation, identity))))
 }
 
-// standardize gives each column of x, [B, D], mean 0 and variance 1 over the batch. BatchNorm's epsilon, as in the authors' implementation, keeps it finite for a
-// feature that is constant over the batch.
+// standardize gives each column of x, [B, D], mean 0 and variance 1 over the batch.
 func standardize(x *Node) *Node {
 	x = Sub(x, ReduceAndKeep(x, ReduceMean, 0))
 	variance := ReduceAndKeep(Square(x), ReduceMean, 0)
-	return Div(x, Sqrt(AddScalar(variance, 1e-5)))
+	return Div(x, Sqrt(AddScalar(variance, barlowVarianceFloor)))
 }
 
 // MugsContrast is the loss of Mugs' instance and local-group discrimination (Zhou et al. 2022, "Mugs", eq. 2 and 4): each view of the student identifies

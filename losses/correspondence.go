@@ -23,13 +23,15 @@ func NegativeCosine(predictions, targets *Node) *Node {
 	return Neg(ReduceAllMean(ReduceSum(Mul(Unit(predictions), StopGradient(Unit(targets))), -1)))
 }
 
+// unitFloor is the least norm that [Unit] divides by, torch.nn.functional.normalize's epsilon.
+const unitFloor = 1e-12
+
 // Unit scales each row of x, [N, D], to Euclidean length 1. A row of zeros stays zero and takes no gradient.
 func Unit(x *Node) *Node {
 	x.AssertRank(2)
-	const floor = 1e-12 // The least norm to divide by, torch.nn.functional.normalize's epsilon.
 	// The floor is under the root, so that the root has gradient 0 at a zero row, and not 0·∞.
 	squares := ReduceAndKeep(Square(x), ReduceSum, -1)
-	return Div(x, Sqrt(MaxScalar(squares, floor*floor)))
+	return Div(x, Sqrt(MaxScalar(squares, unitFloor*unitFloor)))
 }
 
 // cosines returns the cosine of each patch of x, [B, N, D], with each patch of y, [B, M, D]: [B, N, M].

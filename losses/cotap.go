@@ -32,6 +32,9 @@ type CoTAP struct {
 // DefaultCoTAP has the paper's hyperparameters ("Optimization strategy").
 func DefaultCoTAP() CoTAP { return CoTAP{Threshold: -0.2, Margin: 0.5} }
 
+// bruteForceUpTo is the largest number of pairs for which comparing all of them is cheaper than sorting.
+const bruteForceUpTo = 256
+
 // Loss computes the loss exactly over all pairs, as a scalar of p's dtype: the mean over image pairs.
 //
 // p and q are [B, N], or [N] for one image pair, and hold the scores of the N patch pairs of each of B image pairs, in one dtype. Differentiable in p
@@ -40,7 +43,7 @@ func DefaultCoTAP() CoTAP { return CoTAP{Threshold: -0.2, Margin: 0.5} }
 //
 // Time and memory are O(N log N), see package pairsum; few pairs are compared directly.
 func (c CoTAP) Loss(p, q *Node) *Node {
-	if p.Shape().Dimensions[p.Rank()-1] <= 256 { // Comparing all pairs is cheaper than sorting them.
+	if p.Shape().Dimensions[p.Rank()-1] <= bruteForceUpTo {
 		return c.BruteForce(p, q)
 	}
 	return c.loss(p, q, pairsum.Tree)

@@ -23,6 +23,9 @@ func assertSamePlaces(student, teacher *Node) {
 	teacher.AssertDims(student.Shape().Dim(0), student.Shape().Dim(1), -1)
 }
 
+// pakaFloor keeps the gradient finite for an image whose patches all have one feature. It is the floor of lightly's implementation.
+const pakaFloor = 1e-6
+
 // PaKA is the patch-level kernel alignment loss (Yeo, Jang and Kim 2025, arXiv 2509.05606; PatchKernelAlignmentLoss in lightly-ai/lightly, which
 // lightly-train's dinov31 uses): the mean over images of 1 − CKA, with the centred kernel alignment of the patches' linear kernels
 //
@@ -38,7 +41,7 @@ func PaKA(student, teacher *Node) *Node {
 	assertSamePlaces(student, teacher)
 	s, t := centeredKernel(student), centeredKernel(StopGradient(teacher))
 	sum := func(x *Node) *Node { return ReduceSum(x, -1, -2) }
-	norm := func(k *Node) *Node { return Sqrt(MaxScalar(sum(Square(k)), 1e-6)) }
+	norm := func(k *Node) *Node { return Sqrt(MaxScalar(sum(Square(k)), pakaFloor)) }
 	return ReduceAllMean(OneMinus(Div(sum(Mul(s, t)), Mul(norm(s), norm(t)))))
 }
 

@@ -92,6 +92,9 @@ func classificationLoss(logits, positive *Node) *Node {
 	return ReduceAllMean(Neg(ReduceSum(Mul(LogSoftmax(logits), positive), -1)))
 }
 
+// outside stands for the logarithm of 0, where −∞ would give NaN.
+const outside = -1e30
+
 // SinkhornKnopp turns a teacher's scores into targets: distributions that are sharp one by one and uniform on average (Cuturi 2013; SwAV, DINOv2 and
 // DINOv3 use it). An iteration scales columns to equal sums, then rows, starting from exp(scores).
 //
@@ -108,7 +111,7 @@ func SinkhornKnopp(scores, mask *Node, iterations int) *Node {
 	for range iterations {
 		shared := Sub(scores, rows)
 		if mask != nil {
-			shared = Where(mask, shared, AddScalar(ZerosLike(shared), -1e30)) // For the logarithm of 0, where −∞ would give NaN.
+			shared = Where(mask, shared, AddScalar(ZerosLike(shared), outside))
 		}
 		columns = logSum(shared, 0)
 		rows = logSum(Sub(scores, columns), 1)

@@ -26,6 +26,9 @@ type NeCo struct {
 // DefaultNeCo has the settings of the authors' configurations. An ablation of theirs has the odd-even network.
 func DefaultNeCo() NeCo { return NeCo{Network: Bitonic, StudentSteepness: 100, TeacherSteepness: 100} }
 
+// necoFloor keeps the logarithm finite where a product of many weights underflows.
+const necoFloor = 1e-30
+
 // Loss is the loss of student and teacher, [B, N, D], the patch features of B images at the same places, which sort the same references, [B, M, D]. Features
 // are of any norm. Differentiable in student only. The loss is at least the entropy of Q, and at most that if the student's features are the teacher's and both
 // have one steepness.
@@ -44,7 +47,7 @@ func (c NeCo) Loss(student, teacher, references *Node) *Node {
 		return softRanks(Reshape(similarity, -1, similarity.Shape().Dim(2)), c.Network, steepness)
 	}
 	p, q := ranks(student, c.StudentSteepness), ranks(StopGradient(teacher), c.TeacherSteepness)
-	return Neg(ReduceAllMean(ReduceSum(Mul(q, Log(MaxScalar(p, 1e-30))), 0))) // A product of many weights may underflow.
+	return Neg(ReduceAllMean(ReduceSum(Mul(q, Log(MaxScalar(p, necoFloor))), 0)))
 }
 
 // softRanks sorts each row of x, [R, M], in ascending order by a relaxed network. The result, [M, M, R], holds for each rank, value and row the weight

@@ -229,6 +229,10 @@ func weightedSum(of, lambdas [len(Losses)]*Node, on losses.Lambdas) (total *Node
 // of alignment and of L_proto stay what they are: L_proto has no gradient on the shared features.
 const ByGradient = "gradient"
 
+// batchesForLambdas is the number of first steps whose batches set λ by their mean lengths. The network has the weights that the run begins with: during the
+// warmup of the learning rate they barely move.
+const batchesForLambdas = 8
+
 // Lambdas are the weights of the losses in the run: the configured ones, or with [ByGradient], from the first step on, the measured ones.
 func (t *Trainer) Lambdas() losses.Lambdas { return *cmp.Or(t.measured, &t.config.Lambdas) }
 
@@ -242,12 +246,11 @@ func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
 	return t.Trainer.Step(ctx)
 }
 
-// measureLambdas sets the weights by the mean lengths of the gradients on the batches of the first eight steps. The network has the weights that the run begins with:
-// during the warmup of the learning rate they barely move.
+// measureLambdas sets the weights by the lengths of the gradients.
 func (t *Trainer) measureLambdas(ctx context.Context) (err error) {
 	defer try.Handle(&err)
 	var sums losses.Lambdas
-	for part := range 8 {
+	for part := range batchesForLambdas {
 		d := try.E1(t.diagnose(ctx, part, 1, true))
 		for _, loss := range Losses {
 			*loss.lambda(&sums) += loss.Lambda(d.Lengths)

@@ -37,6 +37,9 @@ type PositiveRate struct {
 	Rate      float64 // The share of these pairs that share a class, NaN without pairs.
 }
 
+// blockSimilarities limits the similarities in memory at a time: 32 MB.
+const blockSimilarities = 4 << 20
+
 // Measure computes mean similarities over all pairs, and the positive rate in bins of equal width over [−1, 1]. It holds one block of the similarity
 // matrix at a time. It is an error if lengths do not match, if a vector is zero or not finite, or if there are no bins.
 func (p Patches) Measure(bins int) (PatchSimilarity, []PositiveRate, error) {
@@ -56,7 +59,7 @@ func (p Patches) Measure(bins int) (PatchSimilarity, []PositiveRate, error) {
 	if unit != nil {
 		count, dim = unit.Dims()
 	}
-	rows := max(1, 4<<20/max(count, 1)) // As many as have 32 MB of similarities.
+	rows := max(1, blockSimilarities/max(count, 1))
 	for begin := 0; begin < count; begin += rows {
 		end := min(begin+rows, count)
 		var block mat.Dense

@@ -230,11 +230,14 @@ func (b ByImage) Add(image, class int, right bool) {
 	}
 }
 
+// resamples is the number of draws of a bootstrap.
+const resamples = 1000
+
 // ImageInterval is the 95 % interval of what a quantity would be with other test images of the same kind: the percentiles of a bootstrap, which draws as many images
 // with replacement (Efron 1979, Bootstrap Methods). quantity takes how often each image counts, see [ByImage.Score]. Scores that are compared take the same draw, and so
 // are paired. N is the number of images, SD the standard deviation over draws, which are the same in each call.
 func ImageInterval(images int, quantity func(weights []int) float64) Interval {
-	random, drawn := rand.New(rand.NewPCG(1, uint64(images))), make([]float64, 1000)
+	random, drawn := rand.New(rand.NewPCG(1, uint64(images))), make([]float64, resamples)
 	for i := range drawn {
 		weights := make([]int, images)
 		for range images {

@@ -222,6 +222,9 @@ type TailCurves struct {
 	View, Class, MeanView, MeanClass []float64 // p_T and q_T at each threshold, and their means over images instead of suprema.
 }
 
+// blockEntries limits the similarities in memory at a time: 32 MB.
+const blockEntries = 4 << 20
+
 // Thresholds are the candidates for the theorem's δ_T and d_T: 0, r², even steps between them, and steps that shrink towards r², where well-aligned
 // features have all of their similarities, down to 10⁻⁸ r²; count ≥ 2 of each kind.
 func (f *Features) Thresholds(count int) []float64 {
@@ -244,7 +247,7 @@ func (f *Features) TailCurves(thresholds []float64) (TailCurves, error) {
 	bins, r2 := len(thresholds), f.Radius*f.Radius
 	c := TailCurves{thresholds, make([]float64, bins), make([]float64, bins), make([]float64, bins), make([]float64, bins)}
 	size := f.Images * f.Views
-	blockImages := max(1, 4<<20/(size*f.Views)) // As many as have 32 MB of similarities.
+	blockImages := max(1, blockEntries/(size*f.Views))
 	similarities := mat.NewDense(min(blockImages, f.Images)*f.Views, size, nil)
 	view, class := make([]int, bins+1), make([]int, bins+1) // Counts pairs of one image by the first threshold that they do not exceed.
 	for k := range f.Classes {

@@ -125,8 +125,12 @@ type Solution struct {
 	Gradient float64 // The largest component of the Lagrangian's gradient along the sphere, times N²: 0 at an optimum.
 }
 
-// violationGoal is the violation of the constraints up to which they count as met, relative to r².
-const violationGoal = 1e-6
+// The schedule of the augmented Lagrangian: its weight grows tenfold while the constraints are far from met.
+const (
+	rounds        = 40
+	stepsPerRound = 400
+	violationGoal = 1e-6 // Relative to r².
+)
 
 // Solve finds a local optimum by the method of multipliers: an augmented Lagrangian, minimised by L-BFGS over directions of the z_i, from each of the
 // starts. The same problem gives the same solution. The error names the number that is out of range.
@@ -188,13 +192,13 @@ func (p OP1) from(random *rand.Rand, floor *mat.Dense) (*Solution, error) {
 		z: mat.NewDense(count, p.Dim, nil), gradient: mat.NewDense(count, p.Dim, nil), similarity: mat.NewDense(count, count, nil),
 		pull: mat.NewDense(count, count, nil), grad: make([]float64, count*p.Dim)}
 	previous := math.Inf(1)
-	for range 40 { // The weight grows tenfold while the constraints are far from met.
+	for range rounds {
 		a.point = nil // The multipliers have changed.
 		result, err := optimize.Minimize(optimize.Problem{
 			Func: a.value,
 			Grad: func(grad, y []float64) { a.value(y); copy(grad, a.grad) },
 		}, y, &optimize.Settings{
-			GradientThreshold: 1e-10, MajorIterations: 400, Converger: optimize.NeverTerminate{},
+			GradientThreshold: 1e-10, MajorIterations: stepsPerRound, Converger: optimize.NeverTerminate{},
 		}, &optimize.LBFGS{Store: 12})
 		if result == nil {
 			return nil, fmt.Errorf("OP1: %w", err)

@@ -72,6 +72,9 @@ type benchProfile struct {
 // benchSteps are the names of steps on the command line, which are names of experiments, and in package steps.
 var benchSteps = [][2]string{{"pretrain", steps.Pretrain}, {"fine-tune", finetune.UPerNet}, {"detection", steps.Detection}}
 
+// benchTime bounds the time of the steps of a kind.
+const benchTime = 40 * time.Second
+
 func benchVerb(c *cobra.Command, flags flagTexts) {
 	var o steps.Options
 	var f struct {
@@ -132,7 +135,6 @@ func benchFolder() (work string, remove func()) {
 
 // measureStep compiles a step, takes so many steps after a first one, makes their input alone, and compiles again, from the cache.
 func measureStep(ctx context.Context, b compute.Backend, name string, s steps.Step, count int) benchStep {
-	const most = 40 * time.Second // For all steps.
 	bar, m := progress.New(os.Stderr, name, count+1), benchStep{Step: name, Batch: s.Batch, BF16: s.BF16}
 	defer bar.Close()
 	bar.Phase(progress.Compiling)
@@ -140,7 +142,7 @@ func measureStep(ctx context.Context, b compute.Backend, name string, s steps.St
 		t := try.E1(s.New(b))
 		defer t.Close()
 		try.E(t.Begin(0))
-		for i, began := 0, time.Now(); i <= count && (i < 2 || time.Since(began) < most); i++ {
+		for i, began := 0, time.Now(); i <= count && (i < 2 || time.Since(began) < benchTime); i++ {
 			try.E(t.Take(ctx))
 			if bar.Set(i+1, ""); i == 0 {
 				bar.Phase(progress.Training)
@@ -154,7 +156,7 @@ func measureStep(ctx context.Context, b compute.Backend, name string, s steps.St
 		}
 		bar.Phase("reading")
 		began := time.Now()
-		parts := try.E1(t.Read(ctx, count*s.Batch/s.Images, most/4))
+		parts := try.E1(t.Read(ctx, count*s.Batch/s.Images, benchTime/4))
 		m.InputPerSecond = float64(parts*s.Images) / time.Since(began).Seconds()
 	})
 	if m.PeakMemory = cmp.Or(peak, m.PeakMemory); xlacache.Dir() != "" && !backend.IsGo() {

@@ -285,9 +285,11 @@ func textOf(format string) io.Writer {
 	return lo.Ternary[io.Writer](format == "json", io.Discard, os.Stdout)
 }
 
-// printLines prints a CSV text with a header, of tables or claims, as JSON: an object for each line. In it a missing number is null, and "values" a list.
+// csvNumbers are the columns of tables and claims in CSV that are numbers in JSON. What is missing is null, and "values" a list.
+var csvNumbers = []string{"paper", "mean", "sd", "low", "high", "n", "p", "corrected_p", "family", "images_low", "images_high", "images"}
+
+// printLines prints a CSV text with a header as JSON: an object for each line.
 func printLines(text string) {
-	numbers := []string{"paper", "mean", "sd", "low", "high", "n", "p", "corrected_p", "family", "images_low", "images_high", "images"}
 	rows := try.E1(csv.NewReader(strings.NewReader(text)).ReadAll())
 	lines := []map[string]any{}
 	for _, row := range rows[min(1, len(rows)):] {
@@ -296,7 +298,7 @@ func printLines(text string) {
 			line[name] = row[i]
 			if name == "values" { // A failed run has NaN.
 				line[name] = json.RawMessage("[" + strings.ReplaceAll(strings.Join(strings.Fields(row[i]), ","), "NaN", "null") + "]")
-			} else if slices.Contains(numbers, name) {
+			} else if slices.Contains(csvNumbers, name) {
 				line[name] = json.RawMessage(cmp.Or(row[i], "null"))
 			}
 		}

@@ -59,15 +59,17 @@ func sayUnread(inputs, unread []string, read int) {
 	}
 }
 
+// drawnAtOnce bounds how many images of folders, patterns and lists are drawn in one picture.
+const drawnAtOnce = 16
+
 // fewImages is [findImages] of a verb that draws all images at once, with a file of weights. Of many images it takes some, evenly spread, and says so.
 func fewImages(file string, inputs []string) (some []string) {
-	const most = 16 // Of folders, patterns and lists.
 	paths := findImages(inputs)
 	requireWeights(file)
-	if len(paths) <= max(len(inputs), most) {
+	if len(paths) <= max(len(inputs), drawnAtOnce) {
 		return paths
 	}
-	some = lo.Map(datasets.Spread(len(paths), most), func(place, _ int) string { return paths[place] })
+	some = lo.Map(datasets.Spread(len(paths), drawnAtOnce), func(place, _ int) string { return paths[place] })
 	fmt.Fprintf(os.Stderr, "draws %d of the %d images, evenly spread; name images to choose\n", len(some), len(paths))
 	return some
 }

@@ -110,12 +110,14 @@ func defaults(e study.Experiment, profile study.Profile, dataset string) (all []
 	return nil, err
 }
 
+// maxConfig is the largest file of settings that is read, in bytes.
+const maxConfig = 1 << 20
+
 // readConfig reads assignments from a YAML file of keys and values. A key may have groups of keys below it.
 func readConfig(file string) (set []string, err error) {
 	defer try.Handle(&err)
-	const most = 1 << 20
-	if info := try.E1(os.Stat(file)); !info.Mode().IsRegular() || info.Size() > most {
-		return nil, fmt.Errorf("want a file of at most %d bytes", most)
+	if info := try.E1(os.Stat(file)); !info.Mode().IsRegular() || info.Size() > maxConfig {
+		return nil, fmt.Errorf("want a file of at most %d bytes", maxConfig)
 	}
 	var config yaml.MapSlice
 	err = yaml.Unmarshal(try.E1(os.ReadFile(file)), &config)

@@ -30,16 +30,22 @@ type Cost struct {
 	Memory int64         // Peak bytes of compilation and runs, above what the process has with backend and compiler loaded.
 }
 
+// ways are in the order of measurement. Those that need more memory come later, because the process keeps its memory.
+var ways = []string{"host", "brute force", "graph"}
+
+// bruteForceLimit is the largest number of pairs that Measure computes by brute force.
+const bruteForceLimit = 38416
+
 // Measure measures each way for each number of pairs, which should ascend. The Go engine handles about a thousand pairs at most.
 func Measure(b compute.Backend, pairs []int) ([]Cost, error) {
 	if _, err := measure(b, "graph", 64); err != nil { // Loads the compiler.
 		return nil, err
 	}
 	var costs []Cost
-	for _, way := range []string{"host", "brute force", "graph"} { // What needs more memory comes later, because the process keeps its memory.
+	for _, way := range ways {
 		kept := int64(0) // Memory that the process keeps from smaller numbers of pairs.
 		for _, n := range pairs {
-			if way == "brute force" && n > 38416 {
+			if way == "brute force" && n > bruteForceLimit {
 				continue
 			}
 			cost, err := measure(b, way, n)
@@ -121,8 +127,11 @@ func Pairs(profile string) []int {
 	return []int{2304, 9604, 38416, 153664, 614656}
 }
 
-// thresholds is the number of points in figures of thresholds.
-const thresholds = 80
+// Numbers of points in figures of a ranking.
+const (
+	thresholds = 80
+	rankBins   = 10
+)
 
 // Ranking draws how CoTAP looks at the scores p of a student, given the scores q of a teacher: one score in [0, 1] of each pair of patches. Left, the AP loss
 // against the labels q ≥ t, by the threshold t. In the middle, these losses summed over the pairs as thresholds, from the lowest on, over the number of pairs:
@@ -172,7 +181,6 @@ func pulls(p, q, gradient []float64) []figures.Series {
 	order, size := lo.Range(len(p)), lo.SumBy(gradient, math.Abs)/float64(len(p))
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[b], p[a]) })
 	sorted := slices.Sorted(slices.Values(q))
-	const rankBins = 10
 	var groups []figures.Series
 	names := []string{"teacher: most alike", "between", "least alike"}
 	for bin := range rankBins {

@@ -29,25 +29,27 @@ type AttentionMaps struct {
 	Filter int // Maps of the filter: of the heads of prototypes, those that vary most over the images and overlap least; 0 for all.
 }
 
+// attentionSide is the longer side of a picture in pixels.
+const attentionSide = 112
+
 // Draw draws attention maps as the paper does (Fig. vis_attn): a column an image, below it what the heads of [CLS] in the last block attend to, and
 // below those how much each patch takes of a prototype of the Object-Aware Filter, by head, if the encoder has one. Each map has its own scale, and the
 // title says which of all maps are shown.
 func (m AttentionMaps) Draw(frozen *evaluation.FeatureExtractor, images []evaluation.Image) (_ figures.ImageGrid, err error) {
 	defer try.Handle(&err)
-	const longer = 112 // Side of a picture in pixels.
 	sheet := figures.ImageGrid{Scale: 1, RowLabels: []string{"image"}, Images: make([][]image.Image, 1)}
 	var all []evaluation.Attention
 	for _, im := range images {
 		a := try.E1(frozen.Attention(im))
 		all = append(all, a)
 		sheet.ColumnLabels = append(sheet.ColumnLabels, shortened(im.Name))
-		sheet.Images[0] = append(sheet.Images[0], figures.Fitted(figures.NewImage(im.RGB(frozen.Preprocessing), im.Height, im.Width), longer, true))
+		sheet.Images[0] = append(sheet.Images[0], figures.Fitted(figures.NewImage(im.RGB(frozen.Preprocessing), im.Height, im.Width), attentionSide, true))
 	}
 	row := func(label string, of func(a evaluation.Attention) []float64) {
 		var line []image.Image
 		for i, a := range all {
 			heat := figures.HeatImage(of(a), a.Columns, images[i].Height, images[i].Width)
-			line = append(line, figures.Fitted(heat, longer, false))
+			line = append(line, figures.Fitted(heat, attentionSide, false))
 		}
 		sheet.RowLabels, sheet.Images = append(sheet.RowLabels, label), append(sheet.Images, line)
 	}

@@ -40,6 +40,9 @@ type figures struct {
 	movers map[string]*mover // By kind.
 }
 
+// free are the operations that launch nothing.
+var free = []string{"parameter", "get-tuple-element", "tuple", "bitcast", "constant", "after-all"}
+
 var (
 	aliased   = regexp.MustCompile(`\{\d*\}: \((\d+), \{\}`)
 	contracts = regexp.MustCompile(`"lhs_contracting_dimensions":\[([^\]]*)\]`)
@@ -91,8 +94,8 @@ func (r roofline) walk(computation string, times int) {
 		results[in.name] = in.out
 		reads := lo.Map(in.operands, func(name string, _ int) arrays { return results[name] })
 		switch {
-		case slices.Contains([]string{"parameter", "get-tuple-element", "tuple", "bitcast", "constant", "after-all"}, in.op):
-			continue // It launches nothing.
+		case slices.Contains(free, in.op):
+			continue
 		case in.op == "while":
 			count := 1
 			if found := trips.FindStringSubmatch(in.rest); found != nil {

@@ -115,9 +115,11 @@ func (r *Reader) Decode(into any) error {
 		return &ValueError{err.Error()} // Of an UnmarshalJSON.
 	}
 	field := strings.TrimPrefix(mismatch.Field+": ", ": ")
-	kinds := map[reflect.Kind]string{reflect.Struct: "an object", reflect.Slice: "a list", reflect.String: "a string", reflect.Float64: "a number"}
 	return &ValueError{fmt.Sprintf("%s%.40s, want %s", field, mismatch.Value, cmp.Or(kinds[mismatch.Type.Kind()], "a whole number"))} // A number may have a million digits.
 }
+
+// kinds are the names of types, except whole numbers.
+var kinds = map[reflect.Kind]string{reflect.Struct: "an object", reflect.Slice: "a list", reflect.String: "a string", reflect.Float64: "a number"}
 
 // Skip reads the next value and forgets it, in little memory.
 func (r *Reader) Skip() error {

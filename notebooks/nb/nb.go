@@ -138,6 +138,9 @@ func cellLine() string {
 	}
 }
 
+// grace is the time that a cell may take to stop. The kernel kills it after five seconds.
+const grace = 4 * time.Second
+
 var (
 	work, cancelWork = context.WithCancel(context.Background())
 	workBegun        atomic.Bool
@@ -158,7 +161,7 @@ func init() {
 			<-signals
 			cancelWork()
 			if workBegun.Load() {
-				time.Sleep(4 * time.Second) // XLA cannot be interrupted while it compiles. The kernel kills the cell after five seconds.
+				time.Sleep(grace) // XLA cannot be interrupted while it compiles.
 			}
 			stopped()
 		}()

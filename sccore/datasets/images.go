@@ -132,7 +132,7 @@ func (im *Images) Repeat(n int) *Images {
 func (im *Images) HoldOut(share float64) (rest, held *Images) {
 	var drawn []int
 	for class, members := range im.byClass() {
-		order := rand.New(rand.NewPCG(1, uint64(class))).Perm(len(members)) // Another seed would change every choice made on held-out images.
+		order := rand.New(rand.NewPCG(holdOutSeed, uint64(class))).Perm(len(members))
 		drawn = append(drawn, lo.Map(order[:countOf(share, len(members))], func(i, _ int) int { return members[i] })...)
 	}
 	return im.pick("not held out of", lo.Without(lo.Range(im.Len()), drawn...)), im.pick("held out of", drawn)
@@ -145,6 +145,9 @@ func (im *Images) HeldOut(share float64) int {
 
 // countOf is a share of n, rounded down, where 0.29 of 100 is 29 in spite of float64.
 func countOf(share float64, n int) int { return int(share*float64(n) + 1e-9) }
+
+// holdOutSeed is fixed: another one would change every choice made on held-out images.
+const holdOutSeed = 1
 
 // byClass lists the images of each class in order.
 func (im *Images) byClass() [][]int {
@@ -259,6 +262,9 @@ func readClasses(tree fs.FS, archive string, size int, workers int) (_ *Images, 
 	return im, nil
 }
 
+// maxZipRatio bounds the ratio of an archive's claimed content to its size. Zip hardly compresses images.
+const maxZipRatio = 100
+
 func readZip(file string, size int) (_ *Images, err error) {
 	defer try.Handle(&err)
 	info := try.E1(os.Stat(file))
@@ -274,7 +280,7 @@ func readZip(file string, size int) (_ *Images, err error) {
 		claimed += min(entry.UncompressedSize64, 1<<32)       // The bound keeps the sum from wrapping.
 		entry.Name = strings.ReplaceAll(entry.Name, `\`, "/") // Some archivers on Windows write backslashes.
 	}
-	if claimed > 100*uint64(info.Size()) { // Zip hardly compresses images.
+	if claimed > maxZipRatio*uint64(info.Size()) {
 		return nil, fmt.Errorf("claims %d bytes of content in %d: not an archive of images", claimed, info.Size())
 	}
 	return readClasses(&archive.Reader, filepath.Base(file), size, runtime.GOMAXPROCS(0))

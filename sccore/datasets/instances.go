@@ -19,7 +19,7 @@ type Instances struct {
 	Categories  []ObjectCategory // In the file's order.
 	Annotations []Annotation     // Those that can be used, in the file's order.
 
-	// Skipped lists annotations that cannot be used, at most 100, and SkippedCount says how many there are.
+	// Skipped lists annotations that cannot be used, at most maxListed, and SkippedCount says how many there are.
 	Skipped      []Skipped
 	SkippedCount int
 	// SkippedPolygons counts the polygons of fewer than three corners, which masks are drawn without.
@@ -50,6 +50,9 @@ type Annotation struct {
 	Crowd               bool
 	Mask                InstanceMask
 }
+
+// maxListed bounds the list of skipped annotations.
+const maxListed = 100
 
 // ImageSize returns the size of an image, and whether there is such an image.
 func (in *Instances) ImageSize(image int64) (Size, bool) {
@@ -265,7 +268,7 @@ func (in *Instances) skipAnnotations(fault func(a Annotation) error) {
 
 func (in *Instances) skip(which string, why error) {
 	in.SkippedCount++
-	if len(in.Skipped) < 100 {
+	if len(in.Skipped) < maxListed {
 		in.Skipped = append(in.Skipped, Skipped{in.Name, which + ": " + why.Error()})
 	}
 }

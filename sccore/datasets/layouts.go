@@ -20,11 +20,14 @@ import (
 //go:embed table.yaml
 var embedded []byte
 
-// table has the official layouts of labelled images and of masks. It is read when something first asks for a dataset, since most processes open none.
-var table = sync.OnceValue(func() (all struct {
+// layouts are the official layouts of labelled images and of masks.
+type layouts struct {
 	CIFAR        []*cifar
 	Segmentation []*layout
-}) {
+}
+
+// table reads them when something first asks for a dataset, since most processes open none.
+var table = sync.OnceValue(func() (all layouts) {
 	if err := yaml.UnmarshalStrict(embedded, &all); err != nil {
 		panic(err)
 	}

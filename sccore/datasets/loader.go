@@ -58,6 +58,9 @@ type Batch struct {
 	Skipped []Skipped // Images that could not be read and were replaced.
 }
 
+// maxBroken is the number of broken images in a row that is an error: the disk may be failing.
+const maxBroken = 100
+
 // Check returns an error that names the first invalid setting.
 func (l Loader) Check() error {
 	switch {
@@ -205,7 +208,6 @@ func InTurn[I any](ctx context.Context, n, block int, read func(i int) (I, error
 
 // readInto reads the image at a position of the batch, or the next one that can be read.
 func (l Loader) readInto(b *Batch, position int, pixels []uint8) (skipped []Skipped, err error) {
-	const maxBroken = 100 // In a row: the disk may be failing.
 	source, first := l.Objects, 0
 	if int(b.Images[position]) >= Count(l.Objects) {
 		source, first = l.Scenes, Count(l.Objects)

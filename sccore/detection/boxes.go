@@ -14,6 +14,9 @@ import (
 // smallest is the floor, in pixels and in square pixels, of the sides and areas by which is divided or whose logarithm is taken, as mmdetection's eps.
 const smallest = 1e-6
 
+// largestGrowth bounds the decoded logarithm of the growth of a side: a side of 16 pixels grows to at most 1000 (detectron2, _DEFAULT_SCALE_CLAMP).
+var largestGrowth = math.Log(1000.0 / 16)
+
 // sides returns x1, y1, x2 and y2 of boxes, [..., 4], each [...].
 func sides(boxes *Node) (x1, y1, x2, y2 *Node) {
 	side := func(i int) *Node { return Squeeze(SliceAxis(boxes, -1, AxisElem(i)), -1) }
@@ -93,18 +96,19 @@ func (c Coder) Encode(references, boxes *Node) *Node {
 	return Stack(codes, -1)
 }
 
-// Decode returns the boxes whose codes relative to references, [..., 4], are codes, [..., 4]. A side grows at most by the factor 1000/16 (detectron2,
-// _DEFAULT_SCALE_CLAMP).
+// Decode returns the boxes whose codes relative to references, [..., 4], are codes, [..., 4]. A side grows at most by the factor 1000/16.
 func (c Coder) Decode(references, codes *Node) *Node {
-	most := math.Log(1000.0 / 16)
 	rx, ry, rw, rh := centred(references)
 	dx, dy, dw, dh := sides(codes)
 	x := Add(rx, Mul(rw, MulScalar(dx, c[0])))
 	y := Add(ry, Mul(rh, MulScalar(dy, c[1])))
-	w := MulScalar(Mul(rw, Exp(MinScalar(MulScalar(dw, c[2]), most))), 0.5)
-	h := MulScalar(Mul(rh, Exp(MinScalar(MulScalar(dh, c[3]), most))), 0.5)
+	w := MulScalar(Mul(rw, Exp(MinScalar(MulScalar(dw, c[2]), largestGrowth))), 0.5)
+	h := MulScalar(Mul(rh, Exp(MinScalar(MulScalar(dh, c[3]), largestGrowth))), 0.5)
 	return Stack([]*Node{Sub(x, w), Sub(y, h), Add(x, w), Add(y, h)}, -1)
 }
+
+// anchorScale is the side of a square anchor in strides of its level (mmdetection's scales=[8]): 32 pixels at stride 4, 512 at stride 64.
+const anchorScale = 8
 
 // anchorRatios are the heights of the anchors of one place over their widths, at equal area.
 var anchorRatios = [...]float64{0.5, 1, 2}
@@ -112,12 +116,11 @@ var anchorRatios = [...]float64{0.5, 1, 2}
 // Anchors returns the reference boxes of one level, [rows·columns·3, 4], of its stride in pixels: at each place, in reading order, one of each ratio,
 // with the centre at the place times the stride, as mmdetection's AnchorGenerator.
 func Anchors(g *Graph, dtype dtypes.DType, rows, columns, stride int) *Node {
-	const scale = 8 // Side of a square anchor in strides of its level (mmdetection's scales=[8]): 32 pixels at stride 4, 512 at stride 64.
 	grid := shapes.Make(dtype, rows, columns, len(anchorRatios))
 	x, y := MulScalar(Iota(g, grid, 1), stride), MulScalar(Iota(g, grid, 0), stride)
 	var widths, heights []float64
 	for _, ratio := range anchorRatios {
-		side, root := float64(scale*stride)/2, math.Sqrt(ratio)
+		side, root := float64(anchorScale*stride)/2, math.Sqrt(ratio)
 		widths, heights = append(widths, side/root), append(heights, side*root)
 	}
 	half := func(values []float64) *Node { return ExpandLeftToRank(ConvertDType(Const(g, values), dtype), 3) }

@@ -89,7 +89,11 @@ func Uniform(seed, step uint64, batch, count int) *tensors.Tensor {
 }
 
 // The recipe of the region proposal network (mmdetection, configs/_base_/models/cascade_mask_rcnn_r50_fpn.py).
-const proposalNMS = 0.7
+const (
+	proposalNMS    = 0.7
+	anchorBeta     = 1.0 / 9 // Of the smooth L1 loss.
+	anchorHeadInit = 0.01    // Deviation of the initial weights.
+)
 
 var (
 	anchorMatcher = Matcher{Positive: 0.7, Negative: 0.3, LowQuality: 0.3}
@@ -110,7 +114,7 @@ func (c Config) RPN(scope *model.Scope, levels []*Node) RPN {
 	const ratios = len(anchorRatios)
 	for i, level := range levels {
 		height, width, batch := level.Shape().Dim(0), level.Shape().Dim(1), level.Shape().Dim(2)
-		initial := initializer.RandomNormalFn(scope, 0.01)
+		initial := initializer.RandomNormalFn(scope, anchorHeadInit)
 		x := layers.ReLU(layers.BiasedConvolution(scope.At("conv"), level, 3, c.Channels, initial))
 		dtype := layers.AtLeastFloat32(level.DType())
 		perImage := func(x *Node) *Node { return ConvertDType(TransposeAllAxes(x, 2, 0, 1, 3), dtype) }
@@ -139,7 +143,7 @@ func (r RPN) Losses(objects Objects, sizes, uniform *Node, samples int) (class, 
 	codes := take(Concatenate(r.Codes, 1), drawn.Index)
 	references := Gather(anchors, InsertAxes(drawn.Index, -1))
 	targets := take(objects.Boxes, take(matches.Object, drawn.Index))
-	distance := ReduceSum(smoothL1(Sub(codes, anchorCoder.Encode(references, targets)), 1.0/9), -1)
+	distance := ReduceSum(smoothL1(Sub(codes, anchorCoder.Encode(references, targets)), anchorBeta), -1)
 	return class, Div(masked(distance, drawn.Positive), count)
 }
 
@@ -254,6 +258,11 @@ func (c Config) sample(m Matcher, boxes, present *Node, objects Objects, uniform
 	return s, take(join(objects.Boxes, boxes), s.Index), take(join(index, matches.Object), s.Index)
 }
 
+const (
+	leastScore   = 0.05
+	detectionNMS = 0.5
+)
+
 // Detections are the detected objects of a batch of images, the best first, at a fixed number an image.
 type Detections struct {
 	Boxes   *Node // [batch, Detections, 4], x1, y1, x2, y2 in pixels of the canvas, within the image.
@@ -296,11 +305,11 @@ func (c Config) Detect(scope *model.Scope, features, sizes *Node) Detections {
 	probabilities := Softmax(DivScalar(logits, len(stages)), -1)
 	scores := Reshape(SliceAxis(probabilities, 2, AxisRange(0, c.Classes)), batch, n*c.Classes)
 	there := Reshape(BroadcastToDims(InsertAxes(present, -1), batch, n, c.Classes), batch, n*c.Classes)
-	likely := LogicalAnd(there, GreaterThan(scores, Scalar(scores.Graph(), dtype, 0.05)))
+	likely := LogicalAnd(there, GreaterThan(scores, Scalar(scores.Graph(), dtype, leastScore)))
 	candidates, isCandidate := Best(scores, likely, c.Candidates)
 	pairScores, pairBoxes := take(scores, candidates), take(perClass, candidates)
 	labels := ModScalar(candidates, c.Classes)
-	keep := NMS(pairBoxes, pairScores, labels, isCandidate, 0.5)
+	keep := NMS(pairBoxes, pairScores, labels, isCandidate, detectionNMS)
 	best, found := Best(pairScores, keep, c.Detections)
 	out := Detections{Boxes: take(pairBoxes, best), Scores: take(pairScores, best), Labels: ConvertDType(take(labels, best), dtypes.Int32), Present: found}
 	out.Entering, out.Entered = entering, present

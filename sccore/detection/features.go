@@ -10,6 +10,9 @@ import (
 	"github.com/semcon/semcon/sccore/layers"
 )
 
+// layerNormEpsilon is the value of detectron2's channel-wise LayerNorm.
+const layerNormEpsilon = 1e-6
+
 // PatchSize is the side of the patches in pixels for which [Pyramid] makes the strides 4, 8, 16, 32 and 64.
 const PatchSize = 16
 
@@ -44,7 +47,7 @@ func Pyramid(scope *model.Scope, features *Node, channels int) []*Node {
 // layerNorm normalises the channels of each place of x, [height, width, batch, channels].
 func layerNorm(scope *model.Scope, x *Node) *Node {
 	channels := x.Shape().Dim(3)
-	return layers.LayerNorm(x, variable(scope, x, "weight", Ones, channels), variable(scope, x, "bias", Zeros, channels), 1e-6) // As in detectron2.
+	return layers.LayerNorm(x, variable(scope, x, "weight", Ones, channels), variable(scope, x, "bias", Zeros, channels), layerNormEpsilon)
 }
 
 // samplingRatio is the number of samples of a bin along each axis. The recipe's 0 means a number that follows from the box.

@@ -49,13 +49,17 @@ func number(mask *Node, dtype dtypes.DType) *Node {
 	return StopGradient(MaxScalar(ReduceAllSum(asNumbers(mask, dtype)), 1))
 }
 
+const (
+	batchNormEpsilon  = 1e-5
+	batchNormMomentum = 0.1 // Weight of the new batch in the running statistics.
+)
+
 // batchNorm normalises each channel of x, [height, width, boxes, channels], as [layers.BatchNormAlong] does, but takes the statistics of a batch over the valid
 // boxes only, [boxes], because the others are padding. If valid is nil, it normalises by the running statistics.
 func batchNorm(scope *model.Scope, x, valid *Node) *Node {
 	if valid == nil {
 		return layers.BatchNorm(scope, x, 2, layers.Norm{}, true)
 	}
-	const epsilon, momentum = 1e-5, 0.1 // The weight of the new batch in the running statistics.
 	channels := x.Shape().Dim(3)
 	weight, bias := variable(scope, x, "weight", Ones, channels), variable(scope, x, "bias", Zeros, channels)
 	runningMean := scope.WithInitializer(Zeros).VariableWithShape("running_mean", weight.Shape()).SetTrainable(false)
@@ -70,17 +74,21 @@ func batchNorm(scope *model.Scope, x, valid *Node) *Node {
 
 	move := func(running *model.Variable, to *Node) {
 		old := running.NodeValue(x)
-		running.SetNodeValue(Add(MulScalar(old, 1-momentum), MulScalar(StopGradient(to), momentum)))
+		running.SetNodeValue(Add(MulScalar(old, 1-batchNormMomentum), MulScalar(StopGradient(to), batchNormMomentum)))
 	}
 	move(runningMean, mean)
 	move(runningVar, Mul(variance, Div(count, MaxScalar(AddScalar(count, -1), 1))))
-	scale := Div(weight, Sqrt(AddScalar(variance, epsilon)))
+	scale := Div(weight, Sqrt(AddScalar(variance, batchNormEpsilon)))
 	shift := Sub(bias, Mul(mean, scale))
 	return Add(Mul(x, ExpandLeftToRank(scale, 4)), ExpandLeftToRank(shift, 4))
 }
 
-// boxSize is the number of bins of the features of a box along each axis.
-const boxSize = 7
+const (
+	boxSize       = 7     // Bins of the features of a box along each axis.
+	boxLossWeight = 10    // Of the GIoU loss.
+	classInit     = 0.01  // Deviation of the initial weights of the classes.
+	codeInit      = 0.001 // Deviation of the initial weights of the codes.
+)
 
 // boxOutput is the output of a box head for n boxes an image.
 type boxOutput struct {
@@ -105,8 +113,8 @@ func (c Config) boxHead(scope *model.Scope, levels []*Node, boxes, valid *Node) 
 	limit := math.Sqrt(6 / float64(x.Shape().Dim(1)+c.Hidden))
 	x = layers.ReLU(dense(fc, x, c.Hidden, initializer.RandomUniformFn(fc, -limit, limit)))
 	return boxOutput{
-		logits: Reshape(dense(cls, x, c.Classes+1, initializer.RandomNormalFn(cls, 0.01)), batch, n, c.Classes+1),
-		codes:  Reshape(dense(reg, x, 4*c.Classes, initializer.RandomNormalFn(reg, 0.001)), batch, n, c.Classes, 4),
+		logits: Reshape(dense(cls, x, c.Classes+1, initializer.RandomNormalFn(cls, classInit)), batch, n, c.Classes+1),
+		codes:  Reshape(dense(reg, x, 4*c.Classes, initializer.RandomNormalFn(reg, codeInit)), batch, n, c.Classes, 4),
 	}
 }
 
@@ -125,7 +133,7 @@ func (c Config) losses(out boxOutput, coder Coder, boxes, targets, labels *Node,
 	codes := ConvertDType(boxesOfClass(first(out.codes), labels), dtype)
 	predicted := coder.Decode(first(boxes), codes)
 	loss := masked(OneMinus(GIoU(predicted, first(targets))), first(s.Positive))
-	return class, MulScalar(Div(loss, count), 10) // The weight of the GIoU loss.
+	return class, MulScalar(Div(loss, count), boxLossWeight)
 }
 
 // refine returns the boxes that the codes of the classes labels, [batch, n], describe, clipped to their images. No gradient passes.
@@ -212,6 +220,9 @@ func maskTargets(boxes, object *Node, objects Objects) *Node {
 	return asNumbers(GreaterOrEqual(Squeeze(cover, -1), Scalar(g, dtype, 0.5)), dtype)
 }
 
+// maskThreshold is the least probability of a pixel of an object.
+const maskThreshold = 0.5
+
 // Paste returns the pixels of an object in an image of height × width, in reading order, from its mask, [size·size] probabilities, and its box x1, y1, x2,
 // y2 in pixels of that image. A pixel belongs to the object if the mask, interpolated bilinearly at the pixel's centre and 0 outside, is at least 1/2, as
 // in detectron2's paste_masks_in_image on the CPU. It computes in float32, as detectron2 does. A box without area, or with a NaN, has no pixels.
@@ -240,7 +251,7 @@ func Paste(mask []float32, size int, box [4]float32, height, width int) []bool {
 		for i, column := range columns {
 			value := at(row.index, column.index)*(1-column.share)*(1-row.share) + at(row.index, column.index+1)*column.share*(1-row.share) +
 				at(row.index+1, column.index)*(1-column.share)*row.share + at(row.index+1, column.index+1)*column.share*row.share
-			pixels[y*width+left+i] = value >= 0.5
+			pixels[y*width+left+i] = value >= maskThreshold
 		}
 	}
 	return pixels

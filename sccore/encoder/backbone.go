@@ -31,6 +31,9 @@ type Backbone struct {
 	network func(scope *model.Scope, images *Node, width int, norm layers.Norm) *Node
 }
 
+// maxWidth keeps the largest weight of a network below 1 GiB.
+const maxWidth = 512
+
 // families are the networks in their usual widths.
 var families = []Backbone{{"resnet18", 512, 64, resNet18}, {"conv4", 64, 16, conv4}}
 
@@ -42,7 +45,6 @@ var families = []Backbone{{"resnet18", 512, 64, resNet18}, {"conv4", 64, 16, con
 // "resnet18-w16" and "conv4-w8" have 16 and 8 channels in the first convolution, and all other widths in proportion. The error for an unknown
 // name lists these names.
 func ByName(name string) (Backbone, error) {
-	const maxWidth = 512 // The largest weight of a network stays below 1 GiB.
 	base, narrower, hasWidth := strings.Cut(name, "-w")
 	for _, f := range families {
 		switch {

@@ -114,8 +114,11 @@ func (s Spread) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err 
 // ImageNet is the dataset of class folders, imagenet/train and imagenet/val.
 const ImageNet = "imagenet"
 
-// otherClasses is what the identity of class folders ends in that have another number of classes than ImageNet-1k.
-const otherClasses = " in imagenet/, where ImageNet-1k has 1000"
+// The number of classes of ImageNet-1k, and what the identity of class folders with another number ends in.
+const (
+	imageNetClasses = 1000
+	otherClasses    = " in imagenet/, where ImageNet-1k has 1000"
+)
 
 // OtherClasses reports whether the images that an identity in records names lie in imagenet/ without being ImageNet-1k, because they have another number of
 // classes. Their numbers cannot be compared with the paper's numbers.
@@ -143,7 +146,7 @@ func (s Source) Labelled() (d Data, err error) {
 	}
 	d.Name, d.Classes = "ImageNet-1k", len(classes[0])
 	d.ID = strings.Join(identities[:], "; ")
-	if d.Classes != 1000 {
+	if d.Classes != imageNetClasses {
 		d.Name = fmt.Sprintf("imagenet/ (%d classes)", d.Classes)
 		d.ID += fmt.Sprintf("; %d classes%s", d.Classes, otherClasses)
 	}
@@ -153,10 +156,12 @@ func (s Source) Labelled() (d Data, err error) {
 	return d.Sample(s.Images), nil
 }
 
+// heldOut is one over the share of images that test, where class folders have no split of their own.
+const heldOut = 5
+
 // classFolders opens class folders: those in the folders train and test, or train and val, of a single folder, or else all, of which every fifth image tests.
 func (s Source) classFolders() (d Data, err error) {
 	defer try.Handle(&err)
-	const heldOut = 5 // One over the share of images that test.
 	var parts [2]*datasets.ImageFolder
 	if train, test, ok := SplitFolders(s.Folders...); ok {
 		parts[0], parts[1] = try.E1(datasets.OpenImageFolder(train)), try.E1(datasets.OpenImageFolder(test))

@@ -189,6 +189,9 @@ type PatchProbe struct {
 // DefaultPatchProbe returns a probe that converges on a thousand small images in about a second.
 func DefaultPatchProbe() PatchProbe { return PatchProbe{Steps: 1000, Batch: 512, LearningRate: 0.01} }
 
+// patchProbeBlock is the number of images predicted at once.
+const patchProbeBlock = 16
+
 // Evaluate trains the head on one set and returns how well it segments the other. The seed draws the patches of each step; the head starts at 0.
 //
 // In training, the target of a patch is the distribution of classes over its pixels, which gives the cross-entropy of all pixels under their patch's
@@ -258,19 +261,18 @@ func (p PatchProbe) training(set AnnotatedPatches, classes int, seed uint64) hea
 // test predicts every pixel of the set.
 func (p PatchProbe) test(b compute.Backend, store *model.Store, set AnnotatedPatches, classes int) (all []uint8, err error) {
 	defer try.Handle(&err)
-	const atOnce = 16 // Images.
 	predict := try.E1(model.NewExec(b, store, func(scope *model.Scope, patches *Node) *Node {
 		logits := head(scope, standardised(scope, Reshape(patches, -1, set.Dim)), classes)
-		logits = Reshape(logits, atOnce, set.Rows, set.Columns, classes)
+		logits = Reshape(logits, patchProbeBlock, set.Rows, set.Columns, classes)
 		return ArgMax(layers.ResizeBilinear(logits, set.Height, set.Width), -1, dtypes.Uint8)
 	}))
 	defer predict.Finalize()
 	one, pixels := set.Rows*set.Columns*set.Dim, set.Height*set.Width
-	for first := 0; first < set.Len(); first += atOnce {
-		count := min(atOnce, set.Len()-first)
-		block := make([]float32, atOnce*one) // The last block is padded with zeros.
+	for first := 0; first < set.Len(); first += patchProbeBlock {
+		count := min(patchProbeBlock, set.Len()-first)
+		block := make([]float32, patchProbeBlock*one) // The last block is padded with zeros.
 		copy(block, set.Patches[first*one:(first+count)*one])
-		out := try.E1(predict.Call1(tensors.FromFlatDataAndDimensions(block, atOnce, set.Rows, set.Columns, set.Dim)))
+		out := try.E1(predict.Call1(tensors.FromFlatDataAndDimensions(block, patchProbeBlock, set.Rows, set.Columns, set.Dim)))
 		all = append(all, tensors.MustCopyFlatData[uint8](out)[:count*pixels]...)
 		out.FinalizeAll()
 	}

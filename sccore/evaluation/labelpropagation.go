@@ -153,6 +153,10 @@ func (p LabelPropagation) Measure(ctx context.Context, e *Encoder, d Data) (r Re
 	return r, nil
 }
 
+// maxObjects is the number of objects that the compiled propagation can follow, the most in DAVIS-2017: an unused label costs less than another
+// compilation. A video with more objects gets its own.
+const maxObjects = 10
+
 // Tracker follows objects through videos by the features of a frozen encoder. It is compiled once per frame size and holds the features of at most
 // [LabelPropagation.PreviousFrames] + 2 frames.
 type Tracker struct {
@@ -219,9 +223,9 @@ func (t *Tracker) track(ctx context.Context, v datasets.Video) (_ [][]uint8, err
 	p, rows, columns := t.settings, size.Height/t.patch, size.Width/t.patch
 	what := fmt.Sprintf("propagation: short %d and previous %d: similarities of %d×%d patches to those of %d frames", p.ShortSide, p.PreviousFrames, rows, columns, p.PreviousFrames+1)
 	try.E(settings.Fit(settings.MaxDeviceBytes, what, rows, columns, rows, columns, p.PreviousFrames+1, 4))
-	objects := max(try.E1(v.Objects()), 10) // The most in DAVIS-2017: an unused label costs less than another compilation.
+	objects := try.E1(v.Objects())
 	given := try.E1(v.Mask(0))
-	masks, frames := [][]uint8{given}, []trackedFrame{{try.E1(t.features(v, 0)), t.labelMap(given, v.Size, objects+1)}}
+	masks, frames := [][]uint8{given}, []trackedFrame{{try.E1(t.features(v, 0)), t.labelMap(given, v.Size, max(objects, maxObjects)+1)}}
 	defer func() {
 		for _, frame := range frames {
 			frame.free()

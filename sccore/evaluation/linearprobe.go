@@ -204,6 +204,12 @@ func (p AuthorsProbe) order(seed uint64, epoch, n int) []int {
 	return rand.New(rand.NewPCG(seed, uint64(epoch))).Perm(n)
 }
 
+// leastCrop is the least area of a random crop, as a share of the image, and cropCanvas the longer side in pixels that larger images are shrunk to before.
+const (
+	leastCrop  = 0.08
+	cropCanvas = 512
+)
+
 // crops yields random crops of the images of all epochs.
 func (p AuthorsProbe) crops(ctx context.Context, e *Encoder, set datasets.Source, perEpoch, size int) iter.Seq2[Image, error] {
 	return func(yield func(Image, error) bool) {
@@ -222,7 +228,6 @@ func (p AuthorsProbe) crops(ctx context.Context, e *Encoder, set datasets.Source
 
 // randomCrop reads a random crop of an image of a set. A picture of [datasets.ImageFolder] that cannot be read is black, as in [ImagesOf], which names it.
 func randomCrop(e *Encoder, set datasets.Source, at, size int, rng *rand.Rand) (Image, error) {
-	const cropCanvas = 512 // Larger images are shrunk to so many pixels at their longer side before.
 	canvas := make([]uint8, cropCanvas*cropCanvas*3)
 	read, err := set.Read(at, canvas, cropCanvas)
 	if _, skipped := set.(*datasets.ImageFolder); skipped && err != nil {
@@ -236,7 +241,7 @@ func randomCrop(e *Encoder, set datasets.Source, at, size int, rng *rand.Rand) (
 	for row := range read.Height {
 		whole.Pixels = append(whole.Pixels, canvas[3*row*cropCanvas:3*(row*cropCanvas+read.Width)]...)
 	}
-	pixels, _ := RandomResizedCrop{size, 0.08}.Cut(whole, 0, rng) // At least so large a share of the image.
+	pixels, _ := RandomResizedCrop{size, leastCrop}.Cut(whole, 0, rng)
 	image := NewImage(pixels, datasets.Size{Height: size, Width: size}, e.Preprocessing)
 	image.Name = nameOf(set, at)
 	return image, nil

@@ -28,9 +28,11 @@ type NoiseRate struct {
 	Bins   int         `json:"bins" range:"[2,200]"` // Bins of equal width over similarities from −1 to 1, for the figure.
 }
 
+// maxPatches bounds the pairs: of as many patches there are half a billion.
+const maxPatches = 1 << 15
+
 // Rules returns an error for more pairs than can be counted.
 func (n NoiseRate) Rules() error {
-	const maxPatches = 1 << 15 // They have half a billion pairs.
 	return cmp.Or(
 		settings.Between("sample.images", n.Sample.Images, 2, maxPatches),
 		settings.Between("sample.per_image", n.Sample.PerImage, 1, maxPatches/max(n.Sample.Images, 1)),

@@ -297,6 +297,9 @@ func (t *SegmentationTrainer) batches(ctx context.Context, _ uint64, from int) i
 	}
 }
 
+// evaluateBlock is the number of images whose logits are computed at once.
+const evaluateBlock = 4
+
 // Evaluate returns how well each head segments images at the full size of their annotation: logits are resized to it bilinearly (align_corners=false). features
 // yields the features of the images in order, as [FrozenFeatures.Whole] does. It is an error if no pixel of the images is annotated.
 func (t *SegmentationTrainer) Evaluate(which []int, features iter.Seq2[Patches, error]) (results []metrics.Segmentation, err error) {
@@ -325,13 +328,12 @@ func (t *SegmentationTrainer) Predict(
 	which []int, features iter.Seq2[Patches, error], show func(place int, a *datasets.SegmentedImage, head int, classes []uint8) error,
 ) (err error) {
 	defer try.Handle(&err)
-	const atOnce = 4 // Images whose logits are computed.
 	grid, classes := t.Frozen.TestSize/t.Frozen.Extractor.ViT.PatchSize, t.config.Head.Classes
 	next, stop := iter.Pull2(features)
 	defer stop()
-	for done := 0; done < len(which); done += atOnce {
-		count, image := min(atOnce, len(which)-done), grid*grid*t.config.Dim
-		block := make([]float32, atOnce*image) // Filled up with zeros: another shape would compile again.
+	for done := 0; done < len(which); done += evaluateBlock {
+		count, image := min(evaluateBlock, len(which)-done), grid*grid*t.config.Dim
+		block := make([]float32, evaluateBlock*image) // Filled up with zeros: another shape would compile again.
 		for i := range count {
 			patches, err, _ := next() // Without values after the end.
 			if err != nil || len(patches.Features) != image {
@@ -339,7 +341,7 @@ func (t *SegmentationTrainer) Predict(
 			}
 			copy(block[i*image:], patches.Features)
 		}
-		logits := try.E1(t.Logits(tensors.FromFlatDataAndDimensions(block, atOnce, grid, grid, t.config.Dim)))
+		logits := try.E1(t.Logits(tensors.FromFlatDataAndDimensions(block, evaluateBlock, grid, grid, t.config.Dim)))
 		flat, side := make([][]float32, len(logits)), logits[0].Shape().Dim(1)
 		for head, tensor := range logits {
 			flat[head] = tensors.MustCopyFlatData[float32](tensor)

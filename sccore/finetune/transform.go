@@ -82,6 +82,9 @@ type geometry struct {
 	flip          bool
 }
 
+// cropTries is how often a crop is drawn again.
+const cropTries = 10
+
 // geometry draws the ratio, the flip and the crops, whose number varies.
 func (t SegmentationTransform) geometry(a *datasets.SegmentedImage, random *rand.Rand) (g geometry) {
 	ratio := t.MinRatio + float64((t.MaxRatio-t.MinRatio)*random.Float64())
@@ -95,7 +98,7 @@ func (t SegmentationTransform) geometry(a *datasets.SegmentedImage, random *rand
 		return image.Rect(left, top, left+width, top+height)
 	}
 	g.box = draw()
-	for range 10 {
+	for range cropTries {
 		if t.CatMaxRatio == 1 || t.isMixed(a, g) {
 			break
 		}
@@ -130,15 +133,21 @@ type distortion struct {
 	hue                  int     // Added to the hue, which counts from 0 to 179.
 }
 
-// drawDistortion draws one from the ranges of the recipe. It draws everything, also what does not apply.
+// The ranges of the recipe. The hue is shifted by −18 to 17, because NumPy leaves out the upper end.
+const (
+	brightnessDelta                                                  = 32
+	minContrast, maxContrast, minSaturation, maxSaturation, hueDelta = 0.5, 1.5, 0.5, 1.5, 18
+)
+
+// drawDistortion draws one. It draws everything, also what does not apply.
 func drawDistortion(random *rand.Rand) distortion {
 	half := func() bool { return random.IntN(2) == 1 }
 	uniform := func(low, high float64) float32 { return float32(low + float64((high-low)*random.Float64())) }
-	brightens, brightness := half(), uniform(-32, 32)
+	brightens, brightness := half(), uniform(-brightnessDelta, brightnessDelta)
 	d := distortion{contrast: 1, contrastFirst: half()}
-	contrasts, contrast := half(), uniform(0.5, 1.5)
-	d.saturates, d.saturation = half(), uniform(0.5, 1.5)
-	d.shiftsHue, d.hue = half(), random.IntN(36)-18 // NumPy leaves out the upper end.
+	contrasts, contrast := half(), uniform(minContrast, maxContrast)
+	d.saturates, d.saturation = half(), uniform(minSaturation, maxSaturation)
+	d.shiftsHue, d.hue = half(), random.IntN(2*hueDelta)-hueDelta
 	if brightens {
 		d.brightness = brightness
 	}
@@ -261,6 +270,9 @@ func (s Scale) Of(size datasets.Size) datasets.Size {
 	return datasets.Size{Height: length(size.Height), Width: length(size.Width)}
 }
 
+// coefBits is the number of binary digits of weights, as in OpenCV.
+const coefBits = 11
+
 // tap is how one sample of a resized line is computed: two samples of the old line and their weights in units of 2^−coefBits.
 type tap struct{ low, high, lowWeight, highWeight int32 }
 
@@ -274,7 +286,7 @@ func taps(from, to int, alongRow bool) []tap {
 		at := float32(float64((float64(i)+0.5)*step) - 0.5)
 		low := int32(math.Floor(float64(at)))
 		share := lo.Ternary(alongRow && (low < 0 || low >= last), 0, at-float32(low))
-		weight := func(share float32) int32 { return int32(math.RoundToEven(float64(share * (1 << 11)))) } // 11 binary digits, as in OpenCV.
+		weight := func(share float32) int32 { return int32(math.RoundToEven(float64(share * (1 << coefBits)))) }
 		inside := func(i int32) int32 { return min(max(i, 0), last) }
 		all[i] = tap{inside(low), inside(low + 1), weight(1 - share), weight(share)}
 	}

@@ -260,14 +260,17 @@ func (d Decoder) pooled(scope *model.Scope, x *Node) *Node {
 	return d.module(scope.At("bottleneck"), Concatenate(joined, -1), 3, d.Channels)
 }
 
-// AuxiliaryWeight is the weight of the loss of the auxiliary head.
-const AuxiliaryWeight = 0.4
+// AuxiliaryLevel is the level of the pyramid that the auxiliary head takes, and AuxiliaryWeight the weight of its loss.
+const (
+	AuxiliaryLevel  = 2
+	AuxiliaryWeight = 0.4
+)
 
 // Auxiliary is the head that trains beside [Decoder.UPerNet] on level 2 of the pyramid, at its resolution, and is left out of predictions: mmsegmentation's
 // FCNHead with one 3×3 convolution, of 256 channels in the recipe, and concat_input=False. Variables are in auxiliary_head.
 func (d Decoder) Auxiliary(scope *model.Scope, levels []*Node) *Node {
 	scope = scope.At("auxiliary_head")
-	return d.logits(scope, d.module(scope.At("convs").At("0"), levels[2], 3, d.Channels))
+	return d.logits(scope, d.module(scope.At("convs").At("0"), levels[AuxiliaryLevel], 3, d.Channels))
 }
 
 // SemanticFPN is the head of Kirillov et al., "Panoptic Feature Pyramid Networks" (2019), as mmsegmentation's FPN neck and FPNHead. The neck is a top-down

@@ -226,18 +226,20 @@ func (c Classifier) Rank(b compute.Backend, from Labelled, queries []float32, to
 	return ranked, nil
 }
 
+// queryBlock is the number of queries whose classes RankBlocks scores at once.
+const queryBlock = 256
+
 // RankBlocks passes queries, [Q, dim], to score in blocks of 256, the last one padded with zeros, and ranks the classes by the scores that come back, [256,
 // classes]. It is an error if the score of a query is not finite.
 func RankBlocks(queries []float32, dim, top int, score func(block *tensors.Tensor) (*tensors.Tensor, error)) (ranked [][]int32, err error) {
 	defer try.Handle(&err)
-	const atOnce = 256 // Queries.
-	for rows := range slices.Chunk(queries, atOnce*dim) {
-		block := make([]float32, atOnce*dim)
+	for rows := range slices.Chunk(queries, queryBlock*dim) {
+		block := make([]float32, queryBlock*dim)
 		copy(block, rows)
-		scores := try.E1(score(tensors.FromFlatDataAndDimensions(block, atOnce, dim)))
+		scores := try.E1(score(tensors.FromFlatDataAndDimensions(block, queryBlock, dim)))
 		flat := tensors.MustCopyFlatData[float32](scores)
 		scores.FinalizeAll()
-		for one := range slices.Chunk(flat[:len(flat)/atOnce*(len(rows)/dim)], len(flat)/atOnce) {
+		for one := range slices.Chunk(flat[:len(flat)/queryBlock*(len(rows)/dim)], len(flat)/queryBlock) {
 			if err := safetensors.CheckFinite(one); err != nil {
 				return nil, fmt.Errorf("scores of query %d: %w", len(ranked), err)
 			}

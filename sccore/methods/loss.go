@@ -96,11 +96,14 @@ const (
 	optimizerScope = "optimizer"
 )
 
-// standardized maps images in [0, 1], [N, H, W, 3], to the encoder's scale. The mean and the deviation are CIFAR-10's for every dataset, so that an encoder's input
-// always has the same meaning.
-func standardized(images *Node) *Node {
-	return encoder.StandardizeBy(images, [3]float64{0.4914, 0.4822, 0.4465}, [3]float64{0.2470, 0.2435, 0.2616})
-}
+// channelMean and channelStd are CIFAR-10's. They are used for every dataset, so that an encoder's input always has the same meaning.
+var (
+	channelMean = [3]float64{0.4914, 0.4822, 0.4465}
+	channelStd  = [3]float64{0.2470, 0.2435, 0.2616}
+)
+
+// standardized maps images in [0, 1], [N, H, W, 3], to the encoder's scale.
+func standardized(images *Node) *Node { return encoder.StandardizeBy(images, channelMean, channelStd) }
 
 // features are those of the named encoder for images in [0, 1], [N, H, W, 3] to [N, Dim], with the variables backbone under scope.
 func features(name string, scope *model.Scope, images *Node, norm layers.Norm) *Node {
@@ -132,9 +135,7 @@ func (c Config) loss(scope *model.Scope, views, shuffle, targetMomentum *Node) *
 	case BarlowTwins:
 		return MulScalar(losses.BarlowTwins(z1, z2, c.OffDiagonal), c.LossScale)
 	default:
-		predictor := online.In("predictor") // A bottleneck.
-		p := layers.Dense(predictor.In("out"), hidden(predictor.In("hidden"), z, c.PredictorHidden, norm), c.ProjectorDim, true)
-		p1, p2 := halves(p)
+		p1, p2 := halves(c.predictor(online.In("predictor"), z, norm))
 		return MulScalar(Add(losses.NegativeCosine(p1, z2), losses.NegativeCosine(p2, z1)), 0.5)
 	}
 }
@@ -200,4 +201,10 @@ func (c Config) projector(scope *model.Scope, x *Node, norm layers.Norm) *Node {
 		x = layers.BatchNorm(scope.In("out_bn"), x, 0, norm, false)
 	}
 	return x
+}
+
+// predictor is SimSiam's bottleneck, [N, s.ProjectorDim] to the same.
+func (c Config) predictor(scope *model.Scope, x *Node, norm layers.Norm) *Node {
+	x = hidden(scope.In("hidden"), x, c.PredictorHidden, norm)
+	return layers.Dense(scope.In("out"), x, c.ProjectorDim, true)
 }

@@ -46,7 +46,7 @@ type COCOAP struct {
 // cocoNumbers says what the numbers are, in the order of pycocotools' stats.
 var cocoNumbers = [12]struct {
 	title, iou, area string
-	areas            int   // Of those in cocoMeans.add.
+	areas            int   // Of cocoAreas.
 	detections       int   // For each image and category.
 	thresholds       []int // Of cocoIoUs.
 }{
@@ -177,6 +177,9 @@ func detectedRegions(truth *datasets.Instances, detections []Detection, kind COC
 	return regions, nil
 }
 
+// cocoAreas are the ranges of areas in pixels: all, small, medium and large, with both ends.
+var cocoAreas = [4][2]float64{{0, 1e10}, {0, 32 * 32}, {32 * 32, 96 * 96}, {96 * 96, 1e10}}
+
 // cocoMeans sums each number, for each IoU threshold, over the categories that have objects of its area.
 type cocoMeans [len(cocoNumbers)]struct {
 	sums       [len(cocoIoUs)]float64
@@ -185,8 +188,7 @@ type cocoMeans [len(cocoNumbers)]struct {
 
 // add adds a category, given as its cells in the order of images.
 func (m *cocoMeans) add(cells []*cocoCell) {
-	areas := [4][2]float64{{0, 1e10}, {0, 32 * 32}, {32 * 32, 96 * 96}, {96 * 96, 1e10}} // In pixels: all, small, medium and large, with both ends.
-	for i, area := range areas {
+	for i, area := range cocoAreas {
 		matched := make([][len(cocoIoUs)]matches, len(cells))
 		objects := 0
 		for c, cell := range cells {

@@ -143,6 +143,12 @@ type Similarity struct {
 	Kept float64
 }
 
+// nearestKept is the number of neighbours that Kept compares, and mostCompared the number of places; it takes time quadratic in them.
+const (
+	nearestKept  = 10
+	mostCompared = 1024
+)
+
 // MeasureSimilarity compares features, [N, dim] row by row each, with N ≥ 2, in float64.
 func MeasureSimilarity(a, b []float32, dim int) (Similarity, error) {
 	if dim < 1 || len(a) != len(b) || len(a)%dim != 0 || len(a) < 2*dim {
@@ -179,8 +185,8 @@ func MeasureSimilarity(a, b []float32, dim int) (Similarity, error) {
 
 // keptNeighbours compares the nearest neighbours of places that are evenly spread.
 func keptNeighbours(a, b []float32, n, dim int) float64 {
-	count := min(n, 1024) // It takes time quadratic in the places.
-	k := min(10, count-1)
+	count := min(n, mostCompared)
+	k := min(nearestKept, count-1)
 	var nearest [2][][]int
 	for side, values := range [][]float32{a, b} {
 		all, unit := rowsOf(values, dim), mat.NewDense(count, dim, nil)

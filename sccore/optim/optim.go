@@ -122,6 +122,14 @@ func ClipByGlobalNorm(gradients []*Node, limit float64) (clipped []*Node, norm *
 	return lo.Map(gradients, func(gradient *Node, _ int) *Node { return Mul(gradient, ConvertDType(factor, gradient.DType())) }), norm
 }
 
+// ClipEach scales each gradient so that its own norm is at most limit, which is above 0, by the factor of [ClipByGlobalNorm]. DINO, iBOT and Mugs clip so.
+func ClipEach(gradients []*Node, limit float64) []*Node {
+	return lo.Map(gradients, func(gradient *Node, _ int) *Node {
+		clipped, _ := ClipByGlobalNorm([]*Node{gradient}, limit)
+		return clipped[0]
+	})
+}
+
 // GlobalNorm is the Euclidean norm of all gradients as one vector, a scalar.
 func GlobalNorm(gradients []*Node) *Node {
 	squares := ReduceAllSum(Square(gradients[0]))

@@ -33,11 +33,18 @@ type Point struct {
 	Diagnostics *Diagnostics `json:"gauges,omitempty"`
 }
 
+// Bounds of the verdict on an encoder that began as a trained one, and of the rank of one that began with random weights.
+const (
+	leastSimilarity  = 0.5
+	leastKept        = 0.2
+	leastRankShare   = 0.6
+	leastRandomShare = 0.25
+)
+
 // Damage says how diagnostics differ from the initial ones so much that training damages the encoder, or nothing. Features of a damaged encoder have little in
 // common with the initial ones, or use far fewer dimensions. Features of random weights have nothing to lose but their rank.
 func (d Diagnostics) Damage(initial Diagnostics, pretrained bool) string {
-	const leastSimilarity, leastKept = 0.5, 0.2
-	share := lo.Ternary(pretrained, 0.6, 0.25)
+	share := lo.Ternary(pretrained, leastRankShare, leastRandomShare)
 	switch {
 	case pretrained && d.Similarity < leastSimilarity:
 		return fmt.Sprintf("features have little in common with the initial ones: similarity %.2f, below %g", d.Similarity, leastSimilarity)

@@ -140,9 +140,19 @@ func (s *State) Left() time.Duration {
 	return time.Duration(float64(max(s.Total-s.Done, 0)) * float64(s.spent) / float64(s.steps))
 }
 
-// advance records at time now that more steps have ended, for a total of done. It keeps the samples of the last half minute, or the last five if steps are slow.
+// The rate covers the last half minute, or the last five samples if steps are slow. It needs at least three steps in three samples and two
+// seconds, because a batch of steps that end at the same time says nothing about the speed.
+const (
+	paceWindow   = 30 * time.Second
+	paceSamples  = 5
+	minSteps     = 3
+	minSamples   = 3
+	minSpan      = 2 * time.Second
+	sampleWindow = 250 * time.Millisecond // Steps that end within this time share a sample.
+)
+
+// advance records at time now that more steps have ended, for a total of done.
 func (s *State) advance(done int, now time.Time) {
-	const sampleWindow = 250 * time.Millisecond // Steps that end within this time share a sample.
 	interval := now.Sub(s.at)
 	s.at, s.reports = now, s.reports+1
 	switch {
@@ -159,22 +169,21 @@ func (s *State) advance(done int, now time.Time) {
 		} else {
 			s.samples = append(s.samples, sample{s.clock, s.clock, done})
 		}
-		for len(s.samples) > 5 && s.samples[1].last < s.clock-30*time.Second {
+		for len(s.samples) > paceSamples && s.samples[1].last < s.clock-paceWindow {
 			s.samples = s.samples[1:]
 		}
 	}
 	s.interrupted, s.compiled = false, false
 }
 
-// rate returns the recent steps per second, or 0 if it is unknown. It needs at least three steps in three samples and two seconds, because a batch of steps that end
-// at the same time says nothing about the speed.
+// rate returns the recent steps per second, or 0 if it is unknown.
 func (s *State) rate() float64 {
-	if len(s.samples) < 3 {
+	if len(s.samples) < minSamples {
 		return 0
 	}
 	first, last := s.samples[0], s.samples[len(s.samples)-1]
 	steps, span := last.done-first.done, last.last-first.last
-	if steps < 3 || span < 2*time.Second {
+	if steps < minSteps || span < minSpan {
 		return 0
 	}
 	return float64(steps) / span.Seconds()
@@ -229,8 +238,12 @@ func durationText(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// tickEvery is the time after which a bar draws itself without progress.
-const tickEvery = time.Second
+// How often a bar draws: on a terminal, where it overwrites itself, and into a log, where each line stays.
+const (
+	redrawEvery = 200 * time.Millisecond
+	tickEvery   = time.Second
+	logEvery    = 30 * time.Second
+)
 
 // New returns a bar that draws on w. On a terminal it is one line that overwrites itself. Elsewhere it prints a line every half a minute and one at the end.
 func New(w io.Writer, title string, total int) Bar {
@@ -267,11 +280,10 @@ func newBar(title string, total int, clock func() time.Time, redraw, idle time.D
 }
 
 func newTerminal(w io.Writer, inPlace bool, title string, total int, clock func() time.Time) *bar {
-	if !inPlace { // Into a log, where each line stays.
-		const logEvery = 30 * time.Second
+	if !inPlace {
 		return newBar(title, total, clock, logEvery, logEvery, func(s *State) { fmt.Fprintf(w, "%s  %s\n", s.Title, s.Summary()) })
 	}
-	b := newBar(title, total, clock, 200*time.Millisecond, tickEvery, func(s *State) {
+	b := newBar(title, total, clock, redrawEvery, tickEvery, func(s *State) {
 		const width = 20
 		full := int(s.Fraction() * width)
 		// A line longer than the window must be cut, not wrapped, or the next one appears below it. ?7l switches wrapping off, ?7h on.

@@ -28,8 +28,11 @@ import (
 // CurveFile is the curve in a stage's folder.
 const CurveFile = "curve.jsonl"
 
+// bestOver is the number of consecutive measurements whose mean rates an encoder; a single measurement is of one batch only.
+const bestOver = 3
+
 // improved reports whether the encoder at the end of a curve is the best so far: whether the between-class share of the variance of patch features,
-// averaged over the last three measurements, is higher than ever before. A single measurement is of one batch only.
+// averaged over the last bestOver measurements, is higher than ever before.
 //
 // Without labels there is no best encoder, and the last one counts, as in the paper. The loss does not show which encoder is better: its target branch
 // moves with the online branch, and it is lowest when both have collapsed.
@@ -42,8 +45,8 @@ func improved(curve []sccore.StepMetrics) bool {
 	measured := lo.Filter(curve, func(m sccore.StepMetrics, _ int) bool { return m.Classes != nil })
 	shares := lo.Map(measured, func(m sccore.StepMetrics, _ int) float64 { return m.Classes.Share() })
 	best, last := 0.0, 0.0
-	for i := 3; i <= len(shares); i++ {
-		best, last = max(best, last), stat.Mean(shares[i-3:i], nil)
+	for i := bestOver; i <= len(shares); i++ {
+		best, last = max(best, last), stat.Mean(shares[i-bestOver:i], nil)
 	}
 	return last > best
 }

@@ -244,11 +244,8 @@ func (s step) update(scope *model.Scope, variables []*model.Variable, gradients 
 	}
 	norm := optim.GlobalNorm(slices.Concat(groups[0].gradients, groups[1].gradients, groups[2].gradients))
 	for i, group := range groups {
-		for k, gradient := range group.gradients {
-			if s.GradientClip > 0 { // Each alone, as DINO, iBOT and Mugs clip.
-				clipped, _ := optim.ClipByGlobalNorm([]*Node{gradient}, s.GradientClip)
-				group.gradients[k] = clipped[0]
-			}
+		if s.GradientClip > 0 {
+			group.gradients = optim.ClipEach(group.gradients, s.GradientClip)
 		}
 		state, rate := scope.At("%s", group.scope), in.rate
 		if group.factor != 1 {

@@ -255,8 +255,8 @@ func (t *Trainer) BeginFrom(path string, seed uint64, ignore ...string) (err err
 		case online:
 			inEncoder, ok := strings.CutPrefix(below, "/"+encoderScope+"/")
 			needed = ok && slices.ContainsFunc(t.step.vit.Weights(), func(w encoder.Weight) bool { return w.Path == inEncoder })
-			if strings.Contains(below, "/predictor/") || strings.Contains(below, "/masked_embed") {
-				return variable, needed // The teacher has none. Their namesakes there are averages that nothing uses.
+			if slices.ContainsFunc(studentOnly, func(part string) bool { return strings.Contains(below, part) }) {
+				return variable, needed
 			}
 			return "/" + targetScope + below, needed
 		case strings.HasPrefix(variable, "/"+stateScope+"/"):
@@ -299,6 +299,9 @@ func officialKeys(variable string) (keys []string) {
 	}
 	return keys
 }
+
+// studentOnly are the parts of a student that its teacher does not have. Their namesakes there are averages that nothing uses.
+var studentOnly = []string{"/predictor/", "/masked_embed"}
 
 // task is what package train trains.
 func (t *Trainer) task() train.Task[StepMetrics] {

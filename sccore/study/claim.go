@@ -32,6 +32,9 @@ type Evidence struct {
 // objects with the highest S_t, divided by the precision of all pairs.
 const DetailGate = "start_gate"
 
+// leastGate is the gate of claims about CoTAP, which compare runs that have [DetailGate] with runs that have it not. They leave out the seeds below it.
+const leastGate = 1.25
+
 // Evidence measures the quantities of claims of one experiment, see [figures.Quantity]. Claims with equally many alternatives of
 // Column stand on the same one, with the same text for "*": the first that gives values to any of them. Those of one Column choose their rows alone. random is the row of random weights, above which a column has to show training; empty for none.
 func (r Results) Evidence(random string, claims ...figures.Claim) []Evidence {
@@ -143,8 +146,7 @@ func (r Results) evidence(claim figures.Claim, alternative int, text, random str
 	return e
 }
 
-// belowGate lists the seeds whose correspondences are too bad to judge CoTAP by, if the quantity compares rows with CoTAP, whose records have [DetailGate], with rows
-// without it.
+// belowGate lists the seeds whose correspondences are too bad to judge CoTAP by, if the quantity compares rows with CoTAP with rows without it.
 func (r Results) belowGate(q figures.Quantity) (seeds []int) {
 	if q.MinusRow == "" {
 		return nil
@@ -157,7 +159,7 @@ func (r Results) belowGate(q figures.Quantity) (seeds []int) {
 				if ok && slices.Contains(strings.Split(q.MinusRow, " & "), row) {
 					return nil
 				}
-				if ok && gate < 1.25 {
+				if ok && gate < leastGate {
 					seeds = append(seeds, record.Seed)
 				}
 			}

@@ -153,6 +153,12 @@ type MaskShare struct {
 	Spread float64 `json:"spread"`             // Largest difference of a share from the mean.
 }
 
+// A rectangle has a ratio of height to width between leastAspect and its inverse. After blockTries rectangles that do not fit a mask stays as it is.
+const (
+	leastAspect = 0.3
+	blockTries  = 10
+)
+
 // Rules returns an error if shares can be below 0 or above 1.
 func (s MaskShare) Rules() error {
 	return settings.Between("spread", s.Spread, 0, min(s.Mean, 1-s.Mean))
@@ -194,9 +200,9 @@ func (m BlockMask) draw(random func() float64, rows, columns int) []bool {
 	least := float64((min(rows, columns) / 3) * (min(rows, columns) / 3)) // Patches of the smallest rectangle.
 	for float64(masked) < wanted {
 		left, added := wanted-float64(masked), 0
-		for try := 0; try < 10 && added == 0; try++ { // After ten rectangles that do not fit the mask stays as it is.
+		for try := 0; try < blockTries && added == 0; try++ {
 			area := between(least, left)
-			aspect := math.Exp(between(math.Log(0.3), -math.Log(0.3))) // Of height to width.
+			aspect := math.Exp(between(math.Log(leastAspect), -math.Log(leastAspect)))
 			height, width := int(math.RoundToEven(math.Sqrt(area*aspect))), int(math.RoundToEven(math.Sqrt(area/aspect)))
 			if width >= columns || height >= rows {
 				continue

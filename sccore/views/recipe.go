@@ -226,7 +226,7 @@ func (r Recipe) drawAppearance(random *rand.Rand, t *transform) {
 	adjustments := r.jitter(random)
 	grayscale := random.Float64() < r.GrayscaleProbability
 	blur := random.Float64() < r.BlurProbability
-	kernel := lo.Ternary(random.Float64() < 0.1, 5, 3) // 3.2 taps on average.
+	kernel := lo.Ternary(random.Float64() < fiveTapShare, 5, 3)
 	sigma := uniform(random, r.MinSigma, r.MaxSigma)
 
 	t.flip = r.Flip && flip
@@ -238,6 +238,9 @@ func (r Recipe) drawAppearance(random *rand.Rand, t *transform) {
 		t.kernel, t.sigma = kernel, sigma
 	}
 }
+
+// fiveTapShare is the share of blurs with 5 taps instead of 3, for a mean of 3.2.
+const fiveTapShare = 0.1
 
 // crop draws a box with torchvision's algorithm: up to ten tries for one that fits, then the largest central box of an allowed aspect ratio.
 func (r Recipe) crop(random *rand.Rand, imageHeight, imageWidth int) (top, left, height, width int) {

@@ -122,7 +122,10 @@ func (e evidence) exported(v encoder.ViT) (named encoder.ViT, ok bool) {
 	return named, err == nil && named.Dim == v.Dim && named.Depth == v.Depth
 }
 
-// heads is the number of heads, 0 if nothing says it. In the end it is that of the published transformers of the width.
+// headsOf are the heads of the published transformers of a width. Most have a width of 64.
+var headsOf = map[int]int{192: 3, 384: 6, 768: 12, 1024: 16, 1280: 16, 1408: 16, 1536: 24, 1664: 16, 4096: 32}
+
+// heads is the number of heads, 0 if nothing says it.
 func (e evidence) heads(v encoder.ViT) int {
 	named, ok := e.exported(v)
 	tiny, err := encoder.ViTByName("vit-tiny")
@@ -138,7 +141,7 @@ func (e evidence) heads(v encoder.ViT) int {
 	case v.Dim == 1280 && v.GridSize == 0:
 		return 20 // DINOv3's.
 	}
-	return map[int]int{192: 3, 384: 6, 768: 12, 1024: 16, 1280: 16, 1408: 16, 1536: 24, 1664: 16, 4096: 32}[v.Dim] // Most heads have a width of 64.
+	return headsOf[v.Dim]
 }
 
 // rotate sets the RoPE of a transformer without stored positions: with registers and LayerScale it is DINOv3's.

@@ -77,7 +77,7 @@ func libraryOf(c Card, file string) library {
 		Card: c, File: file, Rotated: v.RoPE.Base > 0, Later: generation(v) > 1, Biased: v.Bias != encoder.NoBias, OddMLP: v.Hidden() != 4*v.Dim,
 		Generation: generation(v), ImageSize: v.PatchSize * v.GridSize, UsualImage: 14 * v.PatchSize,
 		Resized: cmp.Or(p.Resize, int(float64(c.Size)/p.CropPct)), Epsilon: cmp.Or(v.Epsilon, 1e-6), TimmRatio: timmRatio(v), CropPct: p.CropPct,
-		RescaleFactor: 1. / 255, FilterBlock: v.Depth - v.BlocksAfterFilter, UsualSize: 224,
+		RescaleFactor: 1. / 255, FilterBlock: v.Depth - v.BlocksAfterFilter, UsualSize: usualSize,
 		Kind: Transformers.code(v), Class: libraries().Models[Transformers.code(v)].Class, TimmClass: Timm.code(v), TimmSize: map[int]string{384: "small", 768: "base", 1024: "large"}[v.Dim],
 	}
 	l.MLPRatio, _ = mlpRatio(v)
@@ -154,6 +154,9 @@ type Card struct {
 	Head          bool                   // The file also holds a projection head.
 	Facts         []Fact                 // Where the weights come from: settings, data, records.
 }
+
+// usualSize is the side in pixels of the crops that programs take where nothing else is said.
+const usualSize = 224
 
 // Fact is a line of a card. A text that is JSON or has several lines becomes a block.
 type Fact struct{ Name, Text string }

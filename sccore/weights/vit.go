@@ -106,9 +106,11 @@ func open(path string, use func(file *sources, facts modelFacts) error) (err err
 	return nil
 }
 
-// brief cuts an error that is too long for a line. What a file claims can be as long as the file.
+// maxLine bounds an error in bytes. What a file claims can be as long as the file.
+const maxLine = 300
+
+// brief cuts an error that is too long for a line.
 func brief(err error) error {
-	const maxLine = 300 // In bytes.
 	if text := err.Error(); len(text) > maxLine {
 		return errors.New(strings.ToValidUTF8(text[:maxLine], "") + "…")
 	}
@@ -177,11 +179,11 @@ var besideHead = regexp.MustCompile(`(^|\.)(?:backbone|encoder)\.$`)
 // readHead reads the projection head beside the transformer.
 func (im *Import) readHead(tensorsOf map[string]source) error {
 	around := besideHead.ReplaceAllString(unwrapped(im.Prefix), "$1")
-	left := 1 << 25 // Values. DINO's last layer has 65536·256, the other layers 6 million.
+	left := maxHead
 	for _, key := range im.Unused {
 		name, ok := strings.CutPrefix(unwrapped(key), around+"head.")
 		size, err := entries(tensorsOf[key].shape)
-		if !ok || err != nil || size > left || strings.HasSuffix(name, "num_batches_tracked") {
+		if !ok || err != nil || size > left || strings.HasSuffix(name, batchCount) {
 			continue
 		}
 		values, err := tensorsOf[key].finite()
@@ -193,6 +195,12 @@ func (im *Import) readHead(tensorsOf map[string]source) error {
 	}
 	return nil
 }
+
+// maxHead bounds the number of values in a head. DINO's last layer has 65536·256, the other layers 6 million.
+const maxHead = 1 << 25
+
+// batchCount is the suffix of the integer counters of batch normalisation.
+const batchCount = "num_batches_tracked"
 
 // entries returns the number of values of a shape.
 func entries(shape []int) (int, error) {

@@ -21,6 +21,8 @@ type Shape struct {
 	Threads threads
 }
 
+var fastShape = Shape{Leaf: 160, Radix: 16}
+
 // pairOrder holds the pairs of B image pairs by ascending q, and at equal q by descending p. They are padded from N to a leaf size times a power of the radix.
 // Arrays are [B, padded]. A pair's place is its position by descending p.
 type pairOrder struct {

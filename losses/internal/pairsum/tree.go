@@ -28,7 +28,9 @@ type pairTree struct {
 // Tree computes the sums by a tree of the fastest shape in O(N log N) time, for scores in [0, 1], [B, N].
 func Tree(p, q *Node, margin float64) Sums {
 	device, known := p.Graph().Backend().(interface{ IsCUDA() bool })
-	return TreeOf(Shape{Leaf: 160, Radix: 16, Threads: threads(known && device.IsCUDA())}, p, q, margin)
+	shape := fastShape
+	shape.Threads = threads(known && device.IsCUDA())
+	return TreeOf(shape, p, q, margin)
 }
 
 // TreeOf is [Tree] with a given shape.
@@ -140,6 +142,9 @@ type leafPairs struct {
 // [leaves, 1, leaf].
 type meeting struct{ i, j *Node }
 
+// leafBlock is the number of pairs in a block: smaller blocks make fewer useless comparisons and more copies.
+const leafBlock = 32
+
 // newLeafPairs cuts the pairs into leaves.
 func newLeafPairs(o pairOrder, margin float64) leafPairs {
 	p, q := o.p, o.q
@@ -195,8 +200,8 @@ func (l leafPairs) reach(apart *Node) (wide, near *Node) {
 	return Max(Add(apart, l.margins), l.zero), Max(apart, l.zero)
 }
 
-// blockSize is the number of pairs in a block: smaller blocks make fewer useless comparisons and more copies.
-func (l leafPairs) blockSize() int { return min(l.leaf, 32) }
+// blockSize is the number of pairs in a block.
+func (l leafPairs) blockSize() int { return min(l.leaf, leafBlock) }
 
 // blocks is the number of blocks in a leaf.
 func (l leafPairs) blocks() int { return (l.leaf-1)/l.blockSize() + 1 }

@@ -30,6 +30,9 @@ import (
 // EnvVar names the environment variable that moves the folder, or turns the cache off by the value "off".
 const EnvVar = "SEMCON_XLA_CACHE"
 
+// maxBytes bounds the folder. The programs that were not used for the longest time go first.
+const maxBytes = 2 << 30
+
 // Dir returns the folder of compiled programs: $SEMCON_XLA_CACHE or a folder in the user's cache. It is empty if the cache is off, or if the user has no
 // folder for caches.
 func Dir() string {
@@ -95,7 +98,7 @@ func entries(dir string, suffixes ...string) (all []fs.FileInfo) {
 // folder holds entries by their names, each behind its checksum. Processes may share it.
 type folder struct {
 	dir   string
-	bound int64 // Of its programs, in bytes. Those that were not used for the longest time go first.
+	bound int64
 }
 
 // read returns the content of an entry. It removes a damaged one, and leaves alone what another user has put there.

@@ -39,7 +39,7 @@ func Install(plugin, device string) (err error) {
 		fmt.Fprintf(os.Stderr, "warning: compiled programs are not kept: %v\n", err)
 		return nil
 	}
-	cache = folder{Dir(), 2 << 30}
+	cache = folder{Dir(), maxBytes}
 	on := try.E1(cache.machine(plugin, device, os.Getenv("XLA_FLAGS")))
 	path := C.CString(plugin)
 	defer C.free(unsafe.Pointer(path))

@@ -192,8 +192,8 @@ func (d Dataset) fetch(ctx context.Context, dir string, options Options) (err er
 	for _, a := range missing {
 		try.E(a.fetch(ctx, dir, partial, staged, options))
 	}
-	if d.Key == "tiny-imagenet" {
-		try.E(sortTinyImageNet(staged))
+	if arrange := arrangements[d.Key]; arrange != nil {
+		try.E(arrange(staged))
 	}
 	syscall.Sync() // Much faster than for each of a hundred thousand files.
 	if !exists(folder) {
@@ -280,7 +280,10 @@ var Table = func() (table []Dataset) {
 //go:embed table.yaml
 var embedded []byte
 
-// sortTinyImageNet makes class folders of the test images, which lie in one folder, and removes the boxes among the training images. It may run twice.
+// arrangements change the layout of archives to the layout that package datasets reads. They may run twice.
+var arrangements = map[string]func(folder string) error{"tiny-imagenet": sortTinyImageNet}
+
+// sortTinyImageNet makes class folders of the test images, which lie in one folder, and removes the boxes among the training images.
 func sortTinyImageNet(folder string) (err error) {
 	defer try.Handle(&err)
 	boxes, err := filepath.Glob(filepath.Join(folder, "train", "*", "*_boxes.txt"))

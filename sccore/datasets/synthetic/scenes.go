@@ -83,13 +83,20 @@ func (s *scene) eachPixel(size int, extent float64, mark func(pixel, instance in
 	}
 }
 
+// clear reports whether all objects' centres are at least the distance away from a point.
+func (s *scene) clear(x, y, distance float64) bool {
+	return lo.EveryBy(s.objects, func(o object) bool { return math.Hypot(o.x-x, o.y-y) >= distance })
+}
+
+// MaxSize is the largest height and width of drawn scenes and objects in pixels. Encoders of small images have patches of 8 pixels, which then are a thousand.
+const MaxSize = 256
+
 // Check returns an error that names the number of images or their size, in the words of an experiment's settings, if [Scenes] or [Objects] cannot draw
 // them, or if the features of all their patches do not fit in memory.
 func Check(images string, n int, size string, side int) error {
-	const maxSize = 256     // Encoders of small images have patches of 8 pixels, which then are a thousand.
 	const bytesOfPixel = 48 // Features of the widest encoder, 768 numbers for 8×8 pixels.
 	return cmp.Or(
-		settings.Between(size, side, 8, maxSize), settings.Between(images, n, 1, math.MaxInt32),
+		settings.Between(size, side, 8, MaxSize), settings.Between(images, n, 1, math.MaxInt32),
 		settings.Fit(settings.MaxBytes, fmt.Sprintf("%s %d of %s %d", images, n, size, side), n, side, side, bytesOfPixel),
 	)
 }
@@ -121,7 +128,7 @@ func (scenes *Set) Instances() *datasets.ObjectImages {
 		for p, object := range objects {
 			class[object] = scenes.ClassMask[i*area+p]
 		}
-		for object := uint8(1); object <= 3; object++ { // The most in a scene.
+		for object := uint8(1); int(object) <= maxObjects; object++ {
 			if class[object] == 0 {
 				continue // It is hidden.
 			}
@@ -143,6 +150,9 @@ func (scenes *Set) Instances() *datasets.ObjectImages {
 		return &datasets.SegmentedImage{Name: images[i].FileName, Height: size, Width: size, Pixels: scenes.At(i)}, nil
 	})
 }
+
+// maxObjects is the most objects in a scene.
+const maxObjects = 3
 
 // Run is a run of an experiment that draws its own images, so that the spread over runs includes the spread over images. The sets of a run have numbers, which
 // differ for training and testing.

@@ -24,11 +24,12 @@ import (
 // Name is the experiment's name.
 const Name = "ablation"
 
-// newCell returns the cell of a row, which is the number of a line or a row of the experiment pretrain. Cells on real images have the dataset in front:
-// line4/seed0, stage1/seed0, images/line4/seed0.
+// cellNames are the names of the cells besides the lines. Cells on real images have the dataset in front: line4/seed0, stage1/seed0, images/line4/seed0.
+var cellNames = map[string]string{recipe.RowRandom: "random", recipe.RowAlignment: "stage1", recipe.RowInit: "init"}
+
+// newCell returns the cell of a row, which is the number of a line or a row of the experiment pretrain.
 func newCell(dataset, row string, seed int, config maintable.Config) study.Cell[maintable.Config] {
-	names := map[string]string{recipe.RowRandom: "random", recipe.RowAlignment: "stage1", recipe.RowInit: "init"}
-	cell := maintable.NewCell(dataset, seed, config, cmp.Or(names[row], "line"+row))
+	cell := maintable.NewCell(dataset, seed, config, cmp.Or(cellNames[row], "line"+row))
 	cell.Row = row
 	return cell
 }

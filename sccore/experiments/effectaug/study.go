@@ -131,6 +131,9 @@ func heldOut(d augmentation.Data, share float64) (augmentation.Data, error) {
 	return d, nil
 }
 
+// curveFile is the curve in a cell's folder.
+const curveFile = "curve.jsonl"
+
 // run is a running cell.
 type run = study.Run[augmentation.Config, augmentation.Data]
 
@@ -147,7 +150,6 @@ type runState struct {
 // Run trains a cell, records it and saves its weights, or records the initial weights of its seed.
 func (w worker) Run(r *run) (err error) {
 	defer try.Handle(&err)
-	const curveFile = "curve.jsonl" // In the cell's folder.
 	c := r.Cell.Config
 	d := try.E1(heldOut(r.Data, c.Validation))
 	try.E(w.SetImages(d.Train.Repeat(c.EpochImages)))

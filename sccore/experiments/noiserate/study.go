@@ -59,6 +59,9 @@ var Study = encoders.Experiment[Config]{
 // projected ends the columns of projected features.
 const projected = "/projected"
 
+// leastShare is the least share of the pairs in % that a bin of the figure has: the rate of fewer pairs is chance.
+const leastShare = 0.01
+
 // Figure draws Fig. noise_rate of a dataset, a column of the records: the positive rate by similarity, and by its rank, where encoders can be
 // compared. Both are means over seeds. Without records of the column it is an error.
 func Figure(r study.Results, column string) (figures.CurvesRow, error) {
@@ -75,8 +78,7 @@ func Figure(r study.Results, column string) (figures.CurvesRow, error) {
 		by := figures.Series{Name: encoders.Title(row.Key)}
 		for i := range c.Bins {
 			by.X = append(by.X, (2*float64(i)+1)/float64(c.Bins)-1)
-			enough := mean(evaluation.BinPairs(i)) >= 0.01 // %; the rate of fewer pairs is chance.
-			by.Y = append(by.Y, lo.Ternary(enough, mean(evaluation.BinRate(i)), math.NaN()))
+			by.Y = append(by.Y, lo.Ternary(mean(evaluation.BinPairs(i)) >= leastShare, mean(evaluation.BinRate(i)), math.NaN()))
 		}
 		rank := figures.Series{Name: by.Name}
 		for g := range evaluation.Deciles {

@@ -202,10 +202,10 @@ var training = recipe.Cells[recipe.Config, recipe.Data]{
 		encoder := &evaluation.Encoder{FeatureExtractor: t.Frozen, Seed: seed}
 		dispersed := train.Evaluator{Name: "dispersion", Every: c.EvaluateEvery, Evaluate: func(ctx context.Context) (map[string]float64, error) {
 			if d.Annotated[0] == nil {
-				encoded, err := evaluation.Encode(ctx, t.Frozen, d.Scenes[1].Images, c.Size, 32, true)
+				encoded, err := evaluation.Encode(ctx, t.Frozen, d.Scenes[1].Images, c.Size, dispersedScenes, true)
 				return similarities(patchesOf(encoded, d.Scenes[1]), err)
 			}
-			sample := evaluation.PatchSample{Images: 128, PerImage: 16, Size: cmp.Or(c.Recall.Size, c.Size)}
+			sample := evaluation.PatchSample{Images: dispersedPhotographs, PerImage: 16, Size: cmp.Or(c.Recall.Size, c.Size)}
 			drawn, err := sample.Draw(ctx, t.Frozen, d.Annotated[1], seed)
 			return similarities(drawn.Dispersion(!segments(c)), err)
 		}}
@@ -312,6 +312,12 @@ const (
 	evaluatedInstance = "dispersion/instance"
 	evaluatedClass    = "dispersion/class"
 	evaluatedOther    = "dispersion/other"
+)
+
+// dispersedScenes and dispersedPhotographs are the numbers of images whose patches are compared.
+const (
+	dispersedScenes      = 32
+	dispersedPhotographs = 128
 )
 
 // similarities are the mean similarities of patches on objects: of one object, of two objects of a class, and of two classes. On photographs the image stands for the

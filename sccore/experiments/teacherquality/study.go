@@ -201,6 +201,9 @@ type run = study.Run[Config, data]
 // worker runs cells that share a compiled step.
 type worker struct{ *recipe.Trainer }
 
+// teacherSeed is by how much the seed of a third encoder exceeds the seed of its run.
+const teacherSeed = 1000
+
 // Run trains, measures and records a cell, or trains what the cells of a seed begin from. A training takes a minute, so it writes no checkpoints.
 func (w worker) Run(r *run) (err error) {
 	defer try.Handle(&err)
@@ -214,7 +217,7 @@ func (w worker) Run(r *run) (err error) {
 			return err
 		}
 		if s.Name == teacherPath {
-			seed += 1000 // Another seed than that of its run.
+			seed += teacherSeed
 		}
 	}
 	if left != "" || c.Loss == lossUntrained {

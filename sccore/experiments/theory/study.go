@@ -153,6 +153,9 @@ func (w worker) Close() {
 	}
 }
 
+// tailsFile holds an encoder's curves of p_T and q_T.
+const tailsFile = "tails.csv"
+
 // The views that features are computed from.
 const (
 	OwnViews    = "own" // The views that the encoder was trained with.
@@ -162,7 +165,6 @@ const (
 // Run records the quantities of one encoder, on the views that it was trained with and on the views with all transformations.
 func (w worker) Run(r *study.Run[Config, data]) (err error) {
 	defer try.Handle(&err)
-	const tailsFile = "tails.csv" // The curves of p_T and q_T.
 	trained, config := r.Data.trained[r.Cell.Name()], r.Cell.Config
 	if trained.Data != r.Data.Identity() {
 		return fmt.Errorf("the encoder was trained on other data than --data: %s", trained.Data)

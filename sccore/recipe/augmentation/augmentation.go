@@ -136,6 +136,9 @@ const (
 	own      = "images" // The user's own images: class folders under train and test, or zips of class folders.
 )
 
+// datasetTitles are the names of datasets in column heads.
+var datasetTitles = map[string]string{drawn: "synthetic objects", cifar10: "CIFAR-10", cifar100: "CIFAR-100", own: "images"}
+
 // most are the most training and test images that a seed has in a profile; 0 for all. An epoch of the quick profile has as many.
 var most = map[study.Profile][2]int{study.Smoke: {128, 64}, study.Quick: {10_000, 0}}
 
@@ -188,7 +191,7 @@ func read(o study.Options, dataset string, split datasets.Split, seed int) (*dat
 // the same images, or images that are drawn.
 func Open(o study.Options, dataset string, shares, seed int) (d Data, err error) {
 	defer try.Handle(&err)
-	d.Name = map[string]string{drawn: "synthetic objects", cifar10: "CIFAR-10", cifar100: "CIFAR-100", own: "images"}[dataset] // In column heads.
+	d.Name = datasetTitles[dataset]
 	d.Train = try.E1(read(o, dataset, datasets.Train, seed))
 	d.Test = try.E1(read(o, dataset, datasets.Test, seed))
 	if !slices.Equal(d.Train.Classes, d.Test.Classes) {

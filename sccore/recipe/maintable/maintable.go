@@ -190,6 +190,12 @@ type Dense struct {
 	Video  evaluation.LabelPropagation  `json:"video"`
 }
 
+// cityscapes is the dataset whose crops and test images are larger and whose batches are smaller, as the paper prints them.
+const cityscapes = "cityscapes"
+
+// segmentations are the datasets that a linear layer and an FCN segment, in the order of the figure.
+var segmentations = []string{"coco", "voc2012", "ade20k", cityscapes}
+
 // DenseColumns are the columns that [Dense] can have. The first three are of Fig. longer_training, all are of Fig. longer_training_full.
 var DenseColumns = []string{
 	"COCOStuff-27 FCN", "Cityscapes FCN", "DAVIS J&F", "PASCAL VOC FCN", "ADE20k FCN", "COCOStuff-27 linear", "PASCAL VOC linear", "ADE20k linear", "Cityscapes linear",
@@ -206,9 +212,9 @@ func (c Dense) open(o study.Options, identity string) (all []recipe.Measure, err
 		all = append(all, denseMeasure(strings.Replace(column, "*", data.Name, 1), e, data, identity))
 		return err
 	}
-	for _, dataset := range []string{"coco", "voc2012", "ade20k", "cityscapes"} { // In the order of the figure.
+	for _, dataset := range segmentations {
 		linear, fcn := c.Linear, c.FCN
-		if dataset == "cityscapes" { // Its crops and test images are larger and its batches smaller, as the paper prints them.
+		if dataset == cityscapes {
 			for _, p := range []*evaluation.SegmentationProbe{&linear, &fcn.SegmentationProbe} {
 				p.CropSize, p.TestSize, p.Batch = p.CropSize*8/3, p.TestSize*16/7, max(1, p.Batch/2)
 			}

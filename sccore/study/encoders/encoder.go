@@ -106,6 +106,9 @@ type seeded struct {
 	seed int
 }
 
+// seedPlaceholder stands for the seed in the name of a weights file.
+const seedPlaceholder = "{seed}"
+
 // list lists the available encoders, all of one seed before the next seed: random weights, of the architecture of the encoders that the experiment pretrain has left
 // in out, these, see [pretrained], and the files that --set names for the rows of one of the paper's tables. A file without {seed} in its name serves every seed, so that it pairs
 // with encoders that have a file for each. rest holds the other assignments.
@@ -177,11 +180,11 @@ func fromFiles(table, key, file, ignore string, seeds int) (all []seeded, err er
 		}
 	}
 	for seed := range seeds {
-		if seed > 0 && !strings.Contains(file, "{seed}") {
+		if seed > 0 && !strings.Contains(file, seedPlaceholder) {
 			all = append(all, seeded{all[0].Encoder, seed})
 			continue
 		}
-		e := Encoder{Row: key, Weights: strings.ReplaceAll(file, "{seed}", fmt.Sprint(seed)), Ignore: ignore}
+		e := Encoder{Row: key, Weights: strings.ReplaceAll(file, seedPlaceholder, fmt.Sprint(seed)), Ignore: ignore}
 		e.Digest = try.E1(weights.Digest(e.Weights))
 		read := try.E1(e.read())
 		size := "-" + strings.Split(read.ViT.Name, "-")[1] // Without the parts of later transformers.

@@ -136,6 +136,9 @@ func DrawEach(
 	}
 }
 
+// drawnImages is the number of images in a figure of predictions.
+const drawnImages = 6
+
 // Predictions segments n evenly spread test images with what a cell has left: the one of the lowest seed in a row ("random", "second", "dino-s16") and a column. It also
 // returns the names of the classes. A row and column without records is an error.
 type Predictions func(r study.Results, b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error)
@@ -152,7 +155,6 @@ func Colours(dataset string, images *datasets.Segmentation) color.Palette {
 // column but random weights beside each other, as Fig. vis_seg has DINO, Leopart and the method, and the second half of Fig. over-disp alignment and CoTAP. They need a backend.
 func (predict Predictions) Drawn(table string) func(study.Results, study.FigureSources, *study.Drawn) {
 	return func(results study.Results, from study.FigureSources, all *study.Drawn) {
-		const drawnImages = 6 // In a figure.
 		same := func(column string) string { return column }
 		DrawEach(results, from, all, table, "segmentation", "Test images, their classes, and what TITLE predicts.", results.Columns(), same,
 			func(row, column, title string) (figures.Figure, error) {

@@ -21,9 +21,14 @@ func TestBaselinesLearnFromScratch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
 	}
-	const size = 64
-	sets := [2]*synthetic.Set{synthetic.Objects(192, size, 1), synthetic.Objects(192, size, 3)}
+	const size, count = 64, 480
+	sets := [2]*synthetic.Set{synthetic.Objects(count, size, 1), synthetic.Objects(count, size, 3)}
 	b := testbackend.Fastest(t)
+	// In so few steps the methods learn with a teacher that follows the student fast, and with all of their layers. Mugs prefers smaller batches.
+	batch := map[string]int{selfdistillation.DINO: 24, selfdistillation.IBOT: 24, selfdistillation.Mugs: 16}
+	steps := map[string]int{selfdistillation.DINO: 45, selfdistillation.IBOT: 36, selfdistillation.Mugs: 60}
+	warmup := map[string]int{selfdistillation.DINO: 15, selfdistillation.IBOT: 12, selfdistillation.Mugs: 6}
+	random := 0.0 // The accuracy of random weights, which are the same for all methods.
 	for _, method := range selfdistillation.Names {
 		t.Run(method, func(t *testing.T) {
 			c := selfdistillation.Default(method)
@@ -31,8 +36,9 @@ func TestBaselinesLearnFromScratch(t *testing.T) {
 			c.Head = heads.DINOHead{HiddenDim: 64, BottleneckDim: 32, OutDim: 64}
 			c.Views.GlobalCropSize, c.Views.Locals, c.ImageSize = 48, 0, size
 			c.Views.Global.JitterStrength, c.Views.Global.Grayscale, c.Views.Local = 0.15, false, c.Views.Global
-			c.Batch, c.Steps, c.EpochSteps, c.WarmupSteps, c.TemperatureWarmupEpochs = 16, 60, 12, 6, 3
-			c.LearningRate, c.FinalLearningRate, c.TargetMomentum = 2e-3, 1e-4, 0.95
+			c.Batch, c.Steps, c.EpochSteps, c.WarmupSteps, c.TemperatureWarmupEpochs = batch[method], steps[method], 12, warmup[method], 3
+			c.LearningRate, c.FinalLearningRate, c.TargetMomentum, c.FinalTargetMomentum = 2e-3, 1e-3, 0.9, 0.9
+			c.PatchEmbedRate, c.FrozenEpochs = 1, 0
 			if method == selfdistillation.Mugs {
 				c.Discrimination, c.Queue = heads.DiscriminationHead{HiddenDim: 64, OutDim: 32, PredictorDim: 64}, 256
 			}
@@ -69,7 +75,9 @@ func TestBaselinesLearnFromScratch(t *testing.T) {
 				}
 				return metrics.TopKAccuracy(ranked, sets[1].Labels, 1), spread.Rank
 			}
-			before, _ := evaluate()
+			if random == 0 {
+				random, _ = evaluate()
+			}
 			var last selfdistillation.StepMetrics
 			for range c.Steps {
 				if last, err = trainer.Step(t.Context()); err != nil {
@@ -77,10 +85,10 @@ func TestBaselinesLearnFromScratch(t *testing.T) {
 				}
 			}
 			after, rank := evaluate()
-			t.Logf("k-NN accuracy %.1f, of random weights %.1f; effective rank %.1f; entropy %.2f, of the mean %.2f", after, before, rank, last.Entropy, last.MeanEntropy)
-			// By chance it is 16.7 ± 2.7 for 192 images of six classes.
-			if after < 16.7+4*2.7 || after <= before || rank < 3 {
-				t.Errorf("k-NN accuracy %.1f, of random weights %.1f, by chance 16.7; effective rank %.1f", after, before, rank)
+			t.Logf("k-NN accuracy %.1f, of random weights %.1f; effective rank %.1f; entropy %.2f, of the mean %.2f", after, random, rank, last.Entropy, last.MeanEntropy)
+			// By chance it is 16.7 ± 1.7 for 480 images of six classes. Over three seeds it is 11 ± 3, 9 ± 4 and 12 ± 6 points above random weights.
+			if after < 16.7+4*1.7 || after <= random || rank < 3 {
+				t.Errorf("k-NN accuracy %.1f, of random weights %.1f, by chance 16.7; effective rank %.1f", after, random, rank)
 			}
 		})
 	}

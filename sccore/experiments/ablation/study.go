@@ -189,7 +189,7 @@ func tables(r study.Results) []figures.Table {
 		from, other = "weights", recipe.RowAlignment
 	}
 	title := "Tab. ablation"
-	caption := "Linear segmentation, linear classification and k-NN classification of frozen features, each line trained from the same " + from + "."
+	caption := "Measures of frozen features, each line trained from the same " + from + "."
 	switch {
 	case r.Kind == figures.Real:
 		title += " on images"

@@ -85,7 +85,7 @@ func TestBaselinesLearnFromScratch(t *testing.T) {
 				}
 			}
 			after, rank := evaluate()
-			t.Logf("k-NN accuracy %.1f, of random weights %.1f; effective rank %.1f; entropy %.2f, of the mean %.2f", after, random, rank, last.Entropy, last.MeanEntropy)
+			t.Logf("k-NN accuracy %.1f, random weights %.1f; effective rank %.1f; entropy %.2f, of the mean %.2f", after, random, rank, last.Entropy, last.MeanEntropy)
 			// By chance it is 16.7 ± 1.7 for 480 images of six classes. Over three seeds it is 11 ± 3, 9 ± 4 and 12 ± 6 points above random weights.
 			if after < 16.7+4*1.7 || after <= random || rank < 3 {
 				t.Errorf("k-NN accuracy %.1f, of random weights %.1f, by chance 16.7; effective rank %.1f", after, random, rank)

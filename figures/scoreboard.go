@@ -112,7 +112,7 @@ var sectionTitles = map[DataKind]string{Synthetic: "Synthetic data", Real: "Real
 
 // Format writes the scoreboard in a format: text, md, html or csv. Another name is an error.
 func (s Scoreboard) Format(format string) (string, error) {
-	return formatted(format, map[string]func() string{"text": s.Text, "md": s.grid(func(ScoreboardRow, *GridRow) {}).Markdown, "html": s.HTML, "csv": s.CSV})
+	return formatted(format, map[string]func() string{"text": s.Text, "md": s.Markdown, "html": s.HTML, "csv": s.CSV})
 }
 
 // Verdicts returns the verdict on each claim on one kind of data.
@@ -211,6 +211,9 @@ func (s Scoreboard) Text() string {
 	g.Columns = slices.Delete(g.Columns, 2, 3)
 	return g.Text()
 }
+
+// Markdown writes a GitHub table for each kind of data.
+func (s Scoreboard) Markdown() string { return s.grid(func(ScoreboardRow, *GridRow) {}).Markdown() }
 
 // HTML is [Grid.HTML] of the scoreboard. Verdicts are words; colour only repeats them.
 func (s Scoreboard) HTML() string { return s.LinkedHTML(nil) }

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/dsnet/try"
@@ -209,6 +210,12 @@ func (c Config) schedule(step int) (rate, decay, momentum float64) {
 	return optim.Cosine(step, c.Steps, c.WarmupSteps, c.LearningRate, c.FinalLearningRate),
 		optim.Cosine(step, c.Steps, 0, c.WeightDecay, c.FinalWeightDecay),
 		optim.Cosine(step, c.Steps, 0, c.TargetMomentum, c.FinalTargetMomentum)
+}
+
+// MomentumOver returns the momentum β of a target branch that remembers a share of a run: its horizon, 1/(1−β) steps, is share·steps, at least one and
+// at most 10,000, since 1 would keep the branch as it is. The paper's 0.9997 over 100,000 steps is a thirtieth.
+func MomentumOver(share float64, steps int) float64 {
+	return min(math.Round(1e4*(1-1/max(share*float64(steps), 1)))/1e4, 0.9999)
 }
 
 // shape keeps only what the compiled step depends on. The rest are inputs of the step.

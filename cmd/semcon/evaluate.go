@@ -140,6 +140,10 @@ func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitF
 		refuse(true, "--%s: %v", bad.Key, err)
 	}
 	try.E(err)
+	if len(c.source.Folders) > 0 {
+		unread := try.E1(d.SkipUnread(ctx, v.preprocessing))
+		sayUnread(c.source.Folders, unread, d.Objects[0].Len()+d.Objects[1].Len())
+	}
 	if probe, ok := e.(*evaluation.LinearClassification); ok && len(c.source.Folders) > 0 && !settings.Given(c.Set, "epochs") { // One epoch of few images trains nothing.
 		probe.Epochs = max(probe.Epochs, probe.Images/d.Objects[0].Len())
 	}
@@ -157,9 +161,6 @@ func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitF
 	measured, err := e.Measure(ctx, encoder, d)
 	bar.Close()
 	try.E(cmp.Or(ctx.Err(), err))
-	if unread := d.Unread(); len(unread) > 0 {
-		sayUnread(c.source.Folders, unread, d.Objects[0].Len()+d.Objects[1].Len()-len(unread))
-	}
 	c.print(e, d, measured)
 }
 

@@ -155,6 +155,9 @@ func freePort(wanted int) int {
 	return 0
 }
 
+// copiesFile lies beside the copies and records the state of the original that each was copied from.
+const copiesFile = ".copies.json"
+
 // copiedPages are the pages that users work on or that these link to, by patterns in the checkout: the folder of their copies, and where their links lead from
 // there, since JupyterLab opens nothing outside the folder that it serves. The project's README becomes docs/project.md.
 var copiedPages = []struct {
@@ -172,7 +175,7 @@ var linksOfNotebooks = strings.NewReplacer("](../docs/", "](docs/", "](../"+read
 // unchanged. If an original has changed, it replaces its copy and the outputs in it, unless the user has edited the copy. copyNotebooks prints
 // each edited copy that it keeps to w.
 func copyNotebooks(root, to string, w io.Writer) {
-	record := filepath.Join(to, ".copies.json") // The state of the original that each copy was made from.
+	record := filepath.Join(to, copiesFile)
 	content, _ := os.ReadFile(record)
 	var copied map[string]string
 	if json.Unmarshal(content, &copied) != nil || copied == nil {

@@ -48,6 +48,9 @@ var verbs = map[string]func(c *cobra.Command, flags flagTexts){
 // placeholders are what texts of verbsFile stand for.
 var placeholders = strings.NewReplacer("INPUTS", inputsHelp, "ARCHITECTURES", strings.Join(encoder.ViTNames(), ", "), "BROWSERS", strings.Join(browsers[:3], ", "))
 
+// kept names the annotation of a verb that says what an interrupted call keeps for the next one.
+const kept = "kept"
+
 // outVariable names the folder of the results of a notebook's session.
 const outVariable = "SEMCON_OUT"
 
@@ -137,7 +140,7 @@ func main() {
 
 // stopped prints that a verb was interrupted and what is kept, if anything, and returns the exit status.
 func stopped(c *cobra.Command, stderr io.Writer) int {
-	what := c.Annotations["kept"] // In verbs.yaml: what an interrupted call keeps for the next one.
+	what := c.Annotations[kept]
 	left := lo.Ternary(what == "", "", "; "+what+"; run it again to continue")
 	fmt.Fprintf(stderr, "%s: stopped%s\n", c.CommandPath(), left)
 	return 130
@@ -193,11 +196,14 @@ func elsewhere(failed *cobra.Command, advice string) string {
 // values of a file may have a million digits.
 func oneLine(err error) string {
 	const most, end = 3000, 1000
-	line := cmp.Or(panics.FirstLine(err.Error()), fmt.Sprintf("%T without a message", err))
-	if len(line) > most {
-		return strings.ToValidUTF8(line[:most-end], "") + " … " + strings.ToValidUTF8(line[len(line)-end:], "")
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); len(line) > most {
+			return strings.ToValidUTF8(line[:most-end], "") + " … " + strings.ToValidUTF8(line[len(line)-end:], "")
+		} else if line != "" {
+			return line
+		}
 	}
-	return line
+	return fmt.Sprintf("%T without a message", err)
 }
 
 func helpVerb(c *cobra.Command, flags flagTexts) {

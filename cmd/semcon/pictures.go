@@ -59,6 +59,20 @@ func sayUnread(inputs, unread []string, read int) {
 	}
 }
 
+// readable leaves out the images that cannot be read, and says which.
+func readable(inputs, paths []string) (read []string) {
+	var unread []string
+	for _, path := range paths {
+		if _, err := datasets.ReadPhoto(path); err != nil {
+			unread = append(unread, err.Error())
+			continue
+		}
+		read = append(read, path)
+	}
+	sayUnread(inputs, unread, len(read))
+	return read
+}
+
 // drawnAtOnce bounds how many images of folders, patterns and lists are drawn in one picture.
 const drawnAtOnce = 16
 
@@ -109,18 +123,17 @@ func showVerb(c *cobra.Command, flags flagTexts) {
 		}
 		patch := try.E1(sccore.EncoderOf(f.Weights)).PatchSize
 		requireWhole(cmp.Or(f.Size, patch), patch)
-		viewer, unread := try.E2(ownimages.ViewReadable(openEngine(), f.Weights, paths, f.Size))
-		sayUnread(inputs, unread, len(paths)-len(unread))
-		for _, drawn := range try.E1(ownimages.Show(viewer, f.Weights, points...)) {
+		paths = readable(inputs, paths)
+		for _, drawn := range try.E1(ownimages.Show(openEngine(), f.Weights, paths, f.Size, points...)) {
 			try.E(figures.SaveFigure(f.Out, drawn.Name, drawn.Figure))
 			fmt.Printf("wrote %s\n", filepath.Join(f.Out, drawn.Name+".png"))
 		}
-		if len(viewer.Names) == 1 {
+		if len(paths) == 1 {
 			os.Remove(filepath.Join(f.Out, "nearest.png")) // Of an earlier call.
 			os.Remove(filepath.Join(f.Out, "nearest.svg"))
 			fmt.Println("no nearest.png: it compares each image with the next, and there is one image")
 		} else {
-			fmt.Printf("nearest.png compares each image with the next, so it has no row for %s\n", viewer.Names[len(viewer.Names)-1])
+			fmt.Printf("nearest.png compares each image with the next, so it has no row for %s\n", paths[len(paths)-1])
 		}
 	}
 }
@@ -142,16 +155,7 @@ func attentionVerb(c *cobra.Command, flags flagTexts) {
 			v.size = f.Size
 		}
 		requireWhole(v.size, v.ViT.PatchSize)
-		var images []evaluation.Image
-		var unread []string
-		for _, path := range paths {
-			if image, err := v.readImage(path); err != nil {
-				unread = append(unread, err.Error())
-			} else {
-				images = append(images, image)
-			}
-		}
-		sayUnread(inputs, unread, len(images))
+		images := lo.Map(readable(inputs, paths), func(path string, _ int) evaluation.Image { return try.E1(v.readImage(path)) })
 		encoder := v.encoder(openEngine(), 1)
 		defer encoder.Close()
 		sheet := try.E1(features.AttentionMaps{Heads: f.Self, Filter: f.Cross}.Draw(encoder.FeatureExtractor, images))

@@ -210,8 +210,11 @@ const gonbModule = "github.com/janpfeifer/gonb"
 //go:embed kernel.yaml
 var kernelFile string
 
-// kernelChanges are those of kernel.yaml, which says what they are for: each replaces a text everywhere in a file of the Go kernel.
-func kernelChanges() (changes []struct{ File, Old, New string }) {
+// kernelChange replaces a text everywhere in a file of the Go kernel.
+type kernelChange struct{ File, Old, New string }
+
+// kernelChanges are those of kernel.yaml, which says what they are for.
+func kernelChanges() (changes []kernelChange) {
 	try.E(yaml.UnmarshalStrict([]byte(kernelFile), &changes)) // The tests read it.
 	return changes
 }

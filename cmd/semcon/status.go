@@ -164,6 +164,9 @@ func watchVerb(c *cobra.Command, flags flagTexts) {
 	}
 }
 
+// every is the time between two looks at the files.
+const every = 2 * time.Second
+
 // describeRuns says how many runs of a folder are in which state, and in a line for each running process how far it is.
 func describeRuns(folder string, runs []report.Run) string {
 	var cells []study.CellStatus
@@ -224,7 +227,7 @@ func (w watcher) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	switch m := message.(type) {
 	case seen:
 		w.seen = m
-		return w.choose(), tea.Tick(2*time.Second, w.look)
+		return w.choose(), tea.Tick(every, w.look)
 	case tea.WindowSizeMsg:
 		w.height = m.Height
 	case tea.KeyPressMsg:

@@ -60,7 +60,7 @@ func (c *weightChoice) read(path string) *weights.Import {
 			"branch": "--branch takes one of these names or a part of it", "ignore": "--ignore " + decide.Key + " leaves it out", "heads": "or give --heads or --arch",
 		}[decide.Argument])
 	}
-	fail(c.Heads > 0 && errors.As(err, new(settings.Invalid)), "--heads %d: %w", c.Heads, err)
+	fail(c.Heads > 0 && err != nil && strings.Contains(err.Error(), "NumHeads"), "--heads %d: %w", c.Heads, err)
 	return try.E1(read, err)
 }
 
@@ -219,6 +219,16 @@ func locateSettings(c *cobra.Command, set *[]string) {
 	*set = try.E1(located, err)
 }
 
+// printPublished prints where published weights are, and what was tried of them.
+func printPublished(format string) {
+	text := ""
+	for _, p := range hub.Published() {
+		text += fmt.Sprintf("%s, %s\n  %s\n  read: %s\n", p.Model, p.Encoder, p.Where, p.Evidence())
+	}
+	text += "\nNames OWNER/NAME and hf://… are taken wherever weights are. Download the other addresses by hand, and give the file.\n"
+	printAs(format, text, hub.Published())
+}
+
 func importVerb(c *cobra.Command, flags flagTexts) {
 	var f struct {
 		Out, Naming, Format string
@@ -227,12 +237,7 @@ func importVerb(c *cobra.Command, flags flagTexts) {
 	choice := weightFlags(c, flags, &f)
 	c.Run = func(c *cobra.Command, names []string) {
 		if f.List && len(names) == 0 {
-			text := ""
-			for _, p := range hub.Published() {
-				text += fmt.Sprintf("%s, %s\n  %s\n  read: %s\n", p.Model, p.Encoder, p.Where, p.Evidence())
-			}
-			text += "\nNames OWNER/NAME and hf://… are taken wherever weights are. Download the other addresses by hand, and give the file.\n"
-			printAs(f.Format, text, hub.Published())
+			printPublished(f.Format)
 			return
 		}
 		wanted := weights.Naming(f.Naming)

@@ -31,13 +31,13 @@ func Template(text string) *template.Template {
 ` + style + `</style>`))
 }
 
-// Write fills the template of a page, see [Template], with data and writes the page to a file, atomically.
-func Write(file, text string, data any) error {
-	var page bytes.Buffer
-	if err := Template(text).Lookup("page").Execute(&page, data); err != nil {
+// Write fills a template with data and writes the page to a file, atomically.
+func Write(file string, t *template.Template, data any) error {
+	var text bytes.Buffer
+	if err := t.Lookup("page").Execute(&text, data); err != nil {
 		return err
 	}
-	return atomicfile.WriteBytes(file, page.Bytes())
+	return atomicfile.WriteBytes(file, text.Bytes())
 }
 
 // Image draws a figure into the page itself: plots as SVG, pictures as PNG, which is smaller for them. The URL is the source of an img element.

@@ -3,7 +3,6 @@
 package panics
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -24,7 +23,7 @@ func Catch(f func() error) (err error) {
 			err = known
 			return
 		}
-		err = caughtError(cmp.Or(FirstLine(fmt.Sprint(caught)), "a panic without a message"))
+		err = caughtError(FirstLine(fmt.Sprint(caught)))
 	}()
 	return f()
 }
@@ -34,12 +33,12 @@ type caughtError string
 
 func (e caughtError) Error() string { return "internal error: " + string(e) }
 
-// FirstLine returns the first line that is not blank, or nothing. Panics of other libraries include stack traces.
+// FirstLine returns the first line that is not blank. Panics of other libraries include stack traces.
 func FirstLine(text string) string {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" {
 			return line
 		}
 	}
-	return ""
+	return "a panic without a message"
 }

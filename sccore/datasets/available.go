@@ -27,11 +27,13 @@ type Status struct {
 	identity func() (string, error)
 }
 
+// byHand are the datasets that need an account or have no one archive.
+var byHand = []string{"imagenet", "cityscapes", "camvid"}
+
 // Available looks in a data folder for both splits of datasets: of those with the given keys, or without keys of every one. They are CIFAR-10, CIFAR-100,
 // ImageNet, Tiny-ImageNet, the segmentation datasets, the objects of COCO, DAVIS and SPair-71k. It checks only the names and sizes of files, so
 // [Status.Identity] may still fail.
 func Available(dir string, keys ...string) (out []Status) {
-	byHand := []string{"imagenet", "cityscapes", "camvid"} // They need an account or have no one archive.
 	// add looks for both splits of a dataset. open fills in what it finds.
 	add := func(key, name string, official map[Split]int, unit string, open func(s *Status)) {
 		if len(keys) > 0 && !slices.Contains(keys, key) {
@@ -51,16 +53,17 @@ func Available(dir string, keys ...string) (out []Status) {
 	for _, c := range table().CIFAR {
 		add(c.Key, c.Name, c.Official, "images", func(s *Status) {
 			folder, _, count, err := c.find(dir, s.Split)
-			s.Folder, s.Count, s.identity = folder, count, func() (_ string, err error) {
+			split := s.Split
+			s.set(folder, count, func() (_ string, err error) {
 				defer try.Handle(&err)
-				return try.E1(c.read(folder, s.Split)).Identity, nil
-			}
+				return try.E1(c.read(folder, split)).Identity, nil
+			})
 			try.E(err)
 		})
 	}
-	add("imagenet", "ImageNet-1k", map[Split]int{Train: 1281167, Test: 50000}, "images", func(s *Status) {
+	add("imagenet", "ImageNet-1k", imageNetOfficial, "images", func(s *Status) {
 		images := try.E1(ImageNet(dir, s.Split))
-		s.Folder, s.Count, s.identity = filepath.Join(dir, "imagenet", images.Name), images.Len(), known(images.Identity)
+		s.set(filepath.Join(dir, "imagenet", images.Name), images.Len(), known(images.Identity))
 	})
 	add("tiny-imagenet", "Tiny-ImageNet", map[Split]int{Train: 100_000, Test: 10_000}, "images", func(s *Status) {
 		folder := filepath.Join(dir, "tiny-imagenet", string(s.Split))
@@ -68,32 +71,37 @@ func Available(dir string, keys ...string) (out []Status) {
 			try.E(missingf("Tiny-ImageNet has no %s images: %s does not exist", s.Split, folder))
 		}
 		images := try.E1(OpenImageFolder(folder))
-		s.Folder, s.Count, s.identity = folder, images.Len(), known(images.Identity)
+		s.set(folder, images.Len(), known(images.Identity))
 	})
 	for _, d := range table().Segmentation {
 		add(d.Key, d.Name, d.Official, "images", func(s *Status) {
 			images := try.E1(d.open(dir, s.Split))
-			s.Folder, s.Count, s.identity = images.folder, images.Len(), known(images.Identity)
+			s.set(images.folder, images.Len(), known(images.Identity))
 		})
 	}
 	add("coco", "COCO objects", layoutOf("coco").Official, "images", func(s *Status) {
 		images, _ := try.E2(locateCOCOObjects(dir, s.Split))
-		s.Folder, s.Count, s.identity = images, len(try.E1(os.ReadDir(images))), func() (_ string, err error) { // COCO's annotations take seconds to read.
+		split := s.Split
+		s.set(images, len(try.E1(os.ReadDir(images))), func() (_ string, err error) { // COCO's annotations take seconds to read.
 			defer try.Handle(&err)
-			return try.E1(COCOObjects(dir, s.Split)).Identity, nil
-		}
+			return try.E1(COCOObjects(dir, split)).Identity, nil
+		})
 	})
 	add("davis", "DAVIS", nil, "videos", func(s *Status) {
 		videos := try.E1(DAVIS(dir, s.Split))
-		official := map[string]map[Split]int{"2017": {Train: 60, Test: 30}, "2016": {Train: 30, Test: 20}}
-		s.Name, s.Official = "DAVIS-"+videos.release, official[videos.release][s.Split]
-		s.Folder, s.Count, s.identity = videos.folder, len(videos.All), known(videos.Identity)
+		s.Name, s.Official = "DAVIS-"+videos.release, davisOfficial[videos.release][s.Split]
+		s.set(videos.folder, len(videos.All), known(videos.Identity))
 	})
 	add("spair", "SPair-71k", map[Split]int{Train: 53_340, Test: 12_234}, "pairs", func(s *Status) {
 		folder, _, pairs := try.E3(spairFiles(dir, s.Split))
-		s.Folder, s.Count, s.identity = folder, len(pairs), known(fmt.Sprintf("SPair-71k %s: %d pairs", s.Split, len(pairs)))
+		s.set(folder, len(pairs), known(fmt.Sprintf("SPair-71k %s: %d pairs", s.Split, len(pairs))))
 	})
 	return out
+}
+
+// set fills in the status of a split that was found.
+func (s *Status) set(folder string, count int, identity func() (string, error)) {
+	s.Folder, s.Count, s.identity = folder, count, identity
 }
 
 func known(identity string) func() (string, error) {

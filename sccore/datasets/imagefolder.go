@@ -240,6 +240,8 @@ func (f *ImageFolder) Preprocess(i int, by Preprocessing, size, patch int) ([]ui
 	return by.read(f.tree, f.files[i], filepath.Join(f.Name, f.files[i]), size, patch)
 }
 
+var imageNetOfficial = map[Split]int{Train: 1281167, Test: 50000}
+
 // ImageNet opens the labelled images of ImageNet-1k (Russakovsky et al. 2015) in class folders (see [ImageFolder.Labels]):
 // dir/imagenet/train, 1,281,167 images of 1,000 classes, and dir/imagenet/val, 50,000, the test split here. The error is an
 // [fs.ErrNotExist] if a folder is missing or if images lie outside the class folders and so have no labels.

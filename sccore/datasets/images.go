@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"image"
 	"io"
@@ -209,8 +210,6 @@ func ReadFolder(path string, size int) (im *Images, err error) {
 	kind, read := "image folder", readClassFolders
 	if filepath.Ext(path) == ".zip" {
 		kind, read = "zip", readZip
-	} else if err = checkFolder(kind, path); err != nil {
-		return nil, err
 	}
 	if im, err = read(path, size); err != nil {
 		return nil, fmt.Errorf("%s %s: %w", kind, path, Reason(err))
@@ -221,6 +220,11 @@ func ReadFolder(path string, size int) (im *Images, err error) {
 }
 
 func readClassFolders(dir string, size int) (*Images, error) {
+	if info, err := os.Stat(dir); err != nil {
+		return nil, err
+	} else if !info.IsDir() {
+		return nil, errors.New("is a file")
+	}
 	return readClasses(os.DirFS(dir), "", size, runtime.GOMAXPROCS(0))
 }
 

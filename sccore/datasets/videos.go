@@ -129,6 +129,9 @@ func openDAVISVideo(root, name string, digest fileDigest) (v Video, release stri
 	return v, release, nil
 }
 
+// davisOfficial holds the number of videos of each release.
+var davisOfficial = map[string]map[Split]int{"2017": {Train: 60, Test: 30}, "2016": {Train: 30, Test: 20}}
+
 // decodeMask reads a mask with a palette or in grey, [height, width]: objects from 1, and 0 for background and void.
 func decodeMask(content []byte) (mask []uint8, size Size, err error) {
 	defer try.Handle(&err)

@@ -59,8 +59,12 @@ func ByName(name string) (Backbone, error) {
 		}
 		return Backbone{name, width * f.Dim / f.width, width, f.network}, nil
 	}
-	known := lo.FlatMap(families, func(f Backbone, _ int) []string { return []string{f.Name, f.Name + "-wNN"} }) // NN stands for a number of channels.
-	return Backbone{}, fmt.Errorf("unknown backbone %q, want one of %s", name, strings.Join(known, ", "))
+	return Backbone{}, fmt.Errorf("unknown backbone %q, want one of %s", name, strings.Join(Names(), ", "))
+}
+
+// Names lists the names that [ByName] knows. NN stands for a number of channels.
+func Names() []string {
+	return lo.FlatMap(families, func(f Backbone, _ int) []string { return []string{f.Name, f.Name + "-wNN"} })
 }
 
 // Features maps standardised images, [batch, height, width, 3], to [batch, Dim].

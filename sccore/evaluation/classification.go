@@ -9,6 +9,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/samber/lo"
+	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -69,7 +70,6 @@ func accuracies(ctx context.Context, e *Encoder, d Data, size int, ranks map[str
 	var features [2]Encoded
 	for i, o := range d.Objects {
 		features[i] = try.E1(Encode(ctx, e.FeatureExtractor, o, size, o.Len(), false))
-		d.Labels[i] = lo.Reject(d.Labels[i], func(_ int32, place int) bool { return unread(o)[place] != nil })
 	}
 	columns = map[string]float64{}
 	for name, rank := range ranks {
@@ -103,8 +103,8 @@ func (s Spread) Protocol() string {
 // Measure measures the standard deviation and the effective rank of the features of the training images.
 func (s Spread) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
 	defer try.Handle(&err)
+	s.Images = min(s.Images, d.Objects[0].Len())
 	encoded := try.E1(Encode(ctx, e.FeatureExtractor, d.Objects[0], s.Size, s.Images, true))
-	s.Images = len(encoded.Class) / encoded.Dim
 	spread, err := metrics.MeasureSpread(encoded.Patches, encoded.Dim)
 	r.Numbers = []Number{{Name: "std", Metric: "spread of patch features", Value: spread.Std}, {Name: "rank", Metric: "effective rank of patch features", Value: spread.Rank}}
 	r.Protocol = s.Protocol() // Of the number of images that were there.
@@ -178,10 +178,39 @@ func (s Source) classFolders() (d Data, err error) {
 		return d, fmt.Errorf("image folder %s: has one class, %s, which leaves nothing to tell apart", parts[0].Name, classes[0])
 	}
 	d.Labels[1] = try.E1(parts[1].LabelsOf(classes))
-	d.Objects = [2]datasets.Source{LabelledPictures{parts[0], map[int]error{}}, LabelledPictures{parts[1], map[int]error{}}}
+	d.Objects = [2]datasets.Source{LabelledPictures{parts[0]}, LabelledPictures{parts[1]}}
 	d.Name, d.Classes = fmt.Sprintf("%s (%d classes)", filepath.Base(s.Folders[0]), len(classes)), len(classes)
 	d.ID = fmt.Sprintf("%s; test: %s; %d classes", parts[0].Identity, parts[1].Identity, len(classes))
 	return d.Sample(s.Images), nil
+}
+
+// SkipUnread leaves out the photographs of class folders that cannot be read, and returns the reasons, which name the files. Datasets, whose images all count, do without it.
+func (d *Data) SkipUnread(ctx context.Context, by datasets.Preprocessing) (unread []string, err error) {
+	defer try.Handle(&err)
+	for i := range d.Objects {
+		photographs := d.Objects[i].(LabelledPictures)
+		faults := make([]error, photographs.Len())
+		try.E(datasets.EachImage(ctx, photographs.Len(), 0, func(at int) error {
+			faults[at] = panics.Catch(func() error { _, _, err := photographs.Preprocess(at, by, 8, 1); return err })
+			return nil // The others are read.
+		}))
+		var places []int
+		for at, fault := range faults {
+			if fault != nil {
+				unread = append(unread, fault.Error())
+				continue
+			}
+			places = append(places, at)
+		}
+		if len(places) == 0 {
+			return nil, fmt.Errorf("image folder %s: none of its images can be read: %w", photographs.Name, faults[0])
+		}
+		d.take(i, photographs, places)
+	}
+	if len(unread) > 0 {
+		d.ID += fmt.Sprintf("; %s left out, which cannot be read", plural.Count(len(unread), "image"))
+	}
+	return unread, nil
 }
 
 // SplitFolders returns the folders of training and of test images of a single folder that has them: train, and test or val.

@@ -45,23 +45,11 @@ func Encode(ctx context.Context, extractor *FeatureExtractor, source datasets.So
 		out.Rows, out.Columns = features.Rows, features.Columns
 		out.Class, out.Patches = append(out.Class, features.Class...), append(out.Patches, features.Patches...)
 	}
-	if missing := unread(source); len(out.Class) == 0 && len(missing) > 0 {
-		return out, fmt.Errorf("image folder %s: none of its images can be read: %w", source.(LabelledPictures).Name, missing[0])
-	}
 	return out, nil
 }
 
-// LabelledPictures are pictures with labels. Every picture of a dataset counts in the result, so [ImagesOf] returns an error if one cannot be read.
-type LabelledPictures struct {
-	*datasets.ImageFolder
-	Unread map[int]error // Why pictures of class folders could not be read, by their places: [ImagesOf] leaves them out. Nil for datasets.
-}
-
-// unread says why pictures of a set were left out.
-func unread(source datasets.Source) map[int]error {
-	pictures, _ := source.(LabelledPictures)
-	return pictures.Unread
-}
+// LabelledPictures are pictures with labels. Every picture counts in the result, so [ImagesOf] returns an error if one cannot be read.
+type LabelledPictures struct{ *datasets.ImageFolder }
 
 // ImagesOf yields the first n images of a set as an encoder takes them: crops of size pixels of pictures, made by a preprocessing that crops, whole scenes
 // resized to squares of size pixels, and other images in memory at their own size. A picture of [datasets.ImageFolder] that cannot be read is black, since training skips it too; skipped is told of it unless it
@@ -81,10 +69,7 @@ func ImagesOf(source datasets.Source, by datasets.Preprocessing, size, n int, sk
 					pixels, read, err = make([]uint8, size*size*3), datasets.Size{Height: size, Width: size}, settings.Check(by)
 				}
 			case LabelledPictures:
-				if pixels, read, err = source.Preprocess(i, by, size, 1); err != nil && source.Unread != nil {
-					source.Unread[i] = err
-					continue
-				}
+				pixels, read, err = source.Preprocess(i, by, size, 1)
 			case *datasets.AnnotatedScenes:
 				pixels = source.Square(i, size)
 			case *datasets.Images:

@@ -7,7 +7,6 @@ package evaluation
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/samber/lo"
-	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -220,23 +218,7 @@ type Data struct {
 }
 
 // Identity identifies the images in records.
-func (d Data) Identity() string {
-	if left := len(d.Unread()); left > 0 {
-		return fmt.Sprintf("%s; %s left out, which cannot be read", d.ID, plural.Count(left, "image"))
-	}
-	return d.ID
-}
-
-// Unread says why images of class folders were left out of what has been measured, each by its file.
-func (d Data) Unread() (reasons []string) {
-	for _, objects := range d.Objects {
-		missing := unread(objects)
-		for _, place := range slices.Sorted(maps.Keys(missing)) {
-			reasons = append(reasons, missing[place].Error())
-		}
-	}
-	return reasons
-}
+func (d Data) Identity() string { return d.ID }
 
 // Title is the name of the dataset.
 func (d Data) Title() string { return d.Name }
@@ -311,10 +293,10 @@ func (e *Encoder) frozen(images *datasets.Segmentation, size int) FrozenFeatures
 	return FrozenFeatures{Extractor: e.FeatureExtractor, Images: images, Seed: e.Seed, TestSize: size}
 }
 
-// fits returns an error unless a size is a whole number of an encoder's patches.
-func (e *Encoder) fits(size int) error {
-	if err := e.ViT.CheckSize("size", size); err != nil {
-		return BadSetting{"size", err}
+// fits returns an error unless sizes are whole numbers of an encoder's patches.
+func (e *Encoder) fits(sizes ...int) error {
+	if i := slices.IndexFunc(sizes, func(size int) bool { return size < 1 || size%e.ViT.PatchSize != 0 }); i >= 0 {
+		return BadSetting{"size", fmt.Errorf("size %d is not made of patches of %d, which %s sees", sizes[i], e.ViT.PatchSize, e.ViT.Name)}
 	}
 	return nil
 }
@@ -359,5 +341,5 @@ func (d Data) Sample(most int) Data {
 func (d *Data) take(split int, photographs LabelledPictures, places []int) {
 	labels := d.Labels[split]
 	d.Labels[split] = lo.Map(places, func(place, _ int) int32 { return labels[place] })
-	d.Objects[split] = LabelledPictures{photographs.Pick(places), photographs.Unread}
+	d.Objects[split] = LabelledPictures{photographs.Pick(places)}
 }

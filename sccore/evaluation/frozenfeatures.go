@@ -242,7 +242,10 @@ func (s SampledPatches) Dispersion(withoutBackground bool) dispersion.Patches {
 // encoders with patches of one size. A set without an annotated patch is an error.
 func (s PatchSample) Draw(ctx context.Context, frozen *FeatureExtractor, set *datasets.Segmentation, seed uint64) (drawn SampledPatches, err error) {
 	defer try.Handle(&err)
-	try.E(cmp.Or(settings.Check(s), frozen.ViT.CheckSize("size", s.Size)))
+	try.E(settings.Check(s))
+	if s.Size%frozen.ViT.PatchSize != 0 {
+		return SampledPatches{}, fmt.Errorf("size %d is not a multiple of %s's patch size %d", s.Size, frozen.ViT.Name, frozen.ViT.PatchSize)
+	}
 	grid := s.Size / frozen.ViT.PatchSize
 	drawn.Dim, drawn.Grid = frozen.ViT.Dim, grid
 	places := datasets.Spread(set.Len(), s.Images)

@@ -92,21 +92,24 @@ func nameClusters(counts []int64, clusters, classes int) (r Clustered, err error
 		row := counts[cluster*classes : (cluster+1)*classes]
 		return slices.Index(row, slices.Max(row))
 	})
-	r.Majority, err = scoreNames(counts, name, classes)
-	if err == nil && clusters == classes {
-		matched, _ := scoreNames(counts, metrics.Assign(counts, classes), classes)
+	r.Majority = scoreNames(counts, name, classes)
+	if math.IsNaN(r.Majority.Accuracy) {
+		return r, errNotAnnotated
+	}
+	if clusters == classes {
+		matched := scoreNames(counts, metrics.Assign(counts, classes), classes)
 		r.Hungarian = &matched
 	}
-	return r, err
+	return r, nil
 }
 
-// scoreNames is the segmentation in which every cluster has a class. It is an error if no pixel is annotated.
-func scoreNames(counts []int64, name []int, classes int) (metrics.Segmentation, error) {
+// scoreNames is the segmentation in which every cluster has a class.
+func scoreNames(counts []int64, name []int, classes int) metrics.Segmentation {
 	confusion := metrics.NewConfusion(classes)
 	for i, n := range counts {
 		confusion.AddCount(i%classes, name[i/classes], n)
 	}
-	return annotated(confusion)
+	return confusion.Segmentation()
 }
 
 // unitLength scales rows to length 1; rows of zeros stay.

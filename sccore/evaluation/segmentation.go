@@ -116,7 +116,9 @@ func (p SegmentationProbe) Evaluate(ctx context.Context, e *Encoder, d Data) (re
 func (p SegmentationProbe) evaluate(ctx context.Context, e *Encoder, d Data, head heads.Segmentation) (result metrics.Segmentation, err error) {
 	defer try.Handle(&err)
 	train, test, seed, patch := d.Train, d.Test, e.Seed, e.ViT.PatchSize
-	try.E(cmp.Or(e.ViT.CheckSize("train", p.CropSize), e.ViT.CheckSize("test", p.TestSize)))
+	if p.CropSize%patch != 0 || p.TestSize%patch != 0 {
+		return result, fmt.Errorf("segmentation: train %d and test %d are not both multiples of the patch size %d of %s", p.CropSize, p.TestSize, patch, e.ViT.Name)
+	}
 	n := train.Len()
 	steps := cmp.Or(p.Steps, max(1, n*p.Epochs/p.Batch))
 	head.Classes = len(train.Classes)

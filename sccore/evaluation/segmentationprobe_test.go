@@ -76,7 +76,7 @@ func TestSegmentationProbeRefuses(t *testing.T) {
 		"rate -1":    func(p *SegmentationProbe) { p.LearningRate = -1 },
 		"train 0":    func(p *SegmentationProbe) { p.CropSize = 0 },
 		"min_area 0": func(p *SegmentationProbe) { p.MinScale = 0 },
-		"train 20 is not a multiple of vit-tiny's patch size 8, want 24": func(p *SegmentationProbe) { p.CropSize = 20 },
+		"train 20 and test 448 are not both multiples of the patch size 8": func(p *SegmentationProbe) { p.CropSize = 20 },
 	} {
 		probe := DefaultSegmentationProbe()
 		change(&probe)

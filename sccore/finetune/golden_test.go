@@ -49,7 +49,7 @@ type golden struct {
 		Weights []float32 // [classes, 3]
 		Cases   []struct {
 			Height, Width, Long, Short int
-			Mode                       string
+			Mode                       InferenceMode
 			Crop, Stride               int
 			Pixels, Middle, Classes    []byte
 			Resized                    [2]int

@@ -234,18 +234,21 @@ func (n network) segment(ctx context.Context, s Segmenter, crops Canvases) (all 
 // crops, or of the whole; the logits of a pixel are averaged over the crops that show it, and resized to the image's own size, where the largest is the
 // prediction.
 type SegmentationInference struct {
-	Scale    Scale  `json:"scale"`                               // What images are resized to.
-	Mode     string `json:"mode" oneof:"slide|whole"`            // What the network sees of an image: slide for overlapping crops, whole for the whole image.
-	CropSize int    `json:"crop_size,omitzero" range:"[0,2^14]"` // Height and width of crops in pixels, with mode slide. A shorter image has shorter crops.
-	Stride   int    `json:"stride,omitzero" range:"[0,2^14]"`    // Pixels from one crop to the next, at most CropSize, with mode slide. The last crop ends with the image.
+	Scale    Scale         `json:"scale"`                               // What images are resized to.
+	Mode     InferenceMode `json:"mode" oneof:"slide|whole"`            // What the network sees of an image: slide for overlapping crops, whole for the whole image.
+	CropSize int           `json:"crop_size,omitzero" range:"[0,2^14]"` // Height and width of crops in pixels, with mode slide. A shorter image has shorter crops.
+	Stride   int           `json:"stride,omitzero" range:"[0,2^14]"`    // Pixels from one crop to the next, at most CropSize, with mode slide. The last crop ends with the image.
 	// Divisor rounds the sides of the resized image up to multiples, for networks that see whole patches; 0 for 1. XCiT's recipe of semantic FPN has 32.
 	Divisor int `json:"divisor,omitzero" range:"[0,2^14]"`
 }
 
-// The modes of inference.
+// InferenceMode says what a network sees of an image.
+type InferenceMode string
+
+// The modes.
 const (
-	Slide = "slide" // A network sees overlapping crops.
-	Whole = "whole" // It sees the whole image.
+	Slide InferenceMode = "slide" // Overlapping crops.
+	Whole InferenceMode = "whole" // The whole image.
 )
 
 // Rules returns an error if crops have no size or no stride.

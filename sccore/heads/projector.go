@@ -81,6 +81,11 @@ type DINOHead struct {
 	NormLastLayer bool `json:"norm_last_layer"`
 }
 
+// DefaultDINOHead returns DINO's head: 2048, 256 and 65,536, with lengths of 1. iBOT's last layer has 8192 logits.
+func DefaultDINOHead() DINOHead {
+	return DINOHead{HiddenDim: 2048, BottleneckDim: 256, OutDim: 65536, NormLastLayer: true}
+}
+
 // DINOLastLayer is the name, below a head's scope, of the layer that DINO leaves as it is for the first epoch: its variables take part in no update
 // then. AdamW.Frozen of package optim does that.
 const DINOLastLayer = "last_layer"
@@ -113,6 +118,11 @@ type DiscriminationHead struct {
 	HiddenDim    int `json:"hidden" range:"[1,2^14]"`    // Width of the projector's two hidden layers.
 	OutDim       int `json:"out" range:"[2,2^14]"`       // Width of the features.
 	PredictorDim int `json:"predictor" range:"[1,2^14]"` // Width of the predictor's hidden layer.
+}
+
+// DefaultDiscriminationHead returns Mugs' widths: 2048, 256 and 4096.
+func DefaultDiscriminationHead() DiscriminationHead {
+	return DiscriminationHead{HiddenDim: 2048, OutDim: 256, PredictorDim: 4096}
 }
 
 // Project maps tokens, [.., D], to features of Euclidean norm 1, [.., OutDim]: the teacher's targets. Variables live under scope with the names of the official

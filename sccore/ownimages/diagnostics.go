@@ -124,6 +124,12 @@ func (v verdict) rule(curve []Point) (short, sentence string) {
 	return "last undamaged", fmt.Sprintf("k-NN decides above %.1f %%, three standard errors above guessing, which no undamaged encoder reached. %s", v.significant(), last)
 }
 
+// patchImages and mostPatches bound the patches that are compared: CKA takes time quadratic in the width.
+const (
+	patchImages = 64
+	mostPatches = 4096
+)
+
 // measure measures the encoder as it is.
 func (r *run) measure(ctx context.Context) (_ *Diagnostics, err error) {
 	defer try.Handle(&err)
@@ -152,7 +158,6 @@ func (r *run) measure(ctx context.Context) (_ *Diagnostics, err error) {
 // patches returns the features of patches of held-out images, evenly spread.
 func (r *run) patches(ctx context.Context) (chosen []float32, err error) {
 	defer try.Handle(&err)
-	const patchImages, mostPatches = 64, 4096 // CKA takes time quadratic in the width.
 	encoded := try.E1(evaluation.Encode(ctx, r.trainer.Frozen, r.images.held, r.images.measured, min(r.images.held.Len(), patchImages), true))
 	for _, i := range datasets.Spread(len(encoded.Patches)/encoded.Dim, mostPatches) {
 		chosen = append(chosen, encoded.Patches[i*encoded.Dim:(i+1)*encoded.Dim]...)

@@ -14,12 +14,7 @@ func ExampleShow() {
 	if err != nil {
 		panic(err)
 	}
-	const weights = "runs/photos/encoder.safetensors"
-	viewer, err := ownimages.NewViewer(b, weights, []string{"dog.jpg", "park.jpg"}, 224)
-	if err != nil {
-		panic(err)
-	}
-	drawn, err := ownimages.Show(viewer, weights)
+	drawn, err := ownimages.Show(b, "runs/photos/encoder.safetensors", []string{"dog.jpg", "park.jpg"}, 224)
 	if err != nil {
 		panic(err)
 	}

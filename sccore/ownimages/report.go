@@ -6,7 +6,6 @@ import (
 	"embed"
 	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -168,6 +167,8 @@ func (r *run) plots() figures.CurvesRow {
 //go:embed report.html
 var reportText string
 
+var reportTemplate = page.Template(reportText)
+
 // report writes the page. It depends on the run alone, not on how often it was interrupted.
 func (r *run) report() (err error) {
 	defer try.Handle(&err)
@@ -197,7 +198,7 @@ func (r *run) report() (err error) {
 	_, picture := try.E2(figures.Render(patches))
 	try.E(atomicfile.WriteBytes(r.path(fmt.Sprintf(pictures, last.Step)), picture))
 	content["Patches"], content["Matches"] = try.E1(page.Image(patches)), try.E1(page.Image(try.E1(viewer.Correspondences(before, after))))
-	return page.Write(r.path(ReportFile), reportText, content)
+	return page.Write(r.path(ReportFile), reportTemplate, content)
 }
 
 // export writes the encoder of the online branch under the names that it came in.
@@ -277,38 +278,25 @@ func ReadMetrics(file string) (points []map[string]string, err error) {
 
 // NewViewer returns a viewer of photographs for an encoder. They are cropped to size pixels, a multiple of the encoder's patches; 0 is 224 or the nearest
 // such multiple. The error names the file.
-func NewViewer(b compute.Backend, weightsFile string, images []string, size int) (*features.Viewer, error) {
-	viewer, unread, err := ViewReadable(b, weightsFile, images, size)
-	if err == nil && len(unread) > 0 {
-		err = errors.New(unread[0])
-	}
-	return viewer, err
-}
-
-// ViewReadable is [NewViewer] that leaves out photographs that cannot be read, and says why. Without one that can, the viewer is nil.
-func ViewReadable(b compute.Backend, weightsFile string, images []string, size int) (viewer *features.Viewer, unread []string, err error) {
+func NewViewer(b compute.Backend, weightsFile string, images []string, size int) (_ *features.Viewer, err error) {
 	defer try.Handle(&err)
 	v := try.E1(sccore.EncoderOf(weightsFile))
 	try.E(standardImages(weightsFile))
 	size = cmp.Or(size, v.NearestSize(224))
 	set := &datasets.Images{Name: "images", Height: size, Width: size}
-	var names []string
 	for _, path := range images {
-		pixels, _, err := datasets.DefaultPreprocessing().ReadFile(path, size, v.PatchSize)
+		photo := try.E1(datasets.ReadPhoto(path))
+		pixels, _, err := datasets.DefaultPreprocessing().Apply(photo.Image(), size, v.PatchSize)
 		if err != nil {
-			unread = append(unread, err.Error())
-			continue
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		set.Pixels, set.Labels, names = append(set.Pixels, pixels...), append(set.Labels, 0), append(names, path)
-	}
-	if len(names) == 0 {
-		return nil, unread, nil
+		set.Pixels, set.Labels = append(set.Pixels, pixels...), append(set.Labels, 0)
 	}
 	config := sccore.Default().Adapt(v)
 	config.Prototypes, config.BlocksAfterFilter = v.Prototypes, v.BlocksAfterFilter
-	viewer = try.E1(features.NewViewer(b, config, size, set, set.Len()))
-	viewer.Names = names
-	return viewer, unread, nil
+	viewer := try.E1(features.NewViewer(b, config, size, set, set.Len()))
+	viewer.Names = images
+	return viewer, nil
 }
 
 // standardImages returns an error if the makers of weights standardise images otherwise than training and pictures do.
@@ -335,13 +323,14 @@ func Example(folder string) (photos []string, weightsFile string, err error) {
 
 // Show draws what an encoder makes of photographs: the principal components of patch features as colours ("pca"), where the patches of the next image are like
 // the middle one of each ("nearest", for two images or more), where the patches of all images are like the ones at points of the first image ("points", if
-// there are points), and the attention of [CLS] ("attention"). The viewer is one of [NewViewer]. The error names the file.
-func Show(viewer *features.Viewer, weightsFile string, points ...features.Point) (all []study.Figure, err error) {
+// there are points), and the attention of [CLS] ("attention"). [NewViewer] says what size is. The error names the file.
+func Show(b compute.Backend, weightsFile string, images []string, size int, points ...features.Point) (all []study.Figure, err error) {
 	defer try.Handle(&err)
+	viewer := try.E1(NewViewer(b, weightsFile, images, size))
 	add := func(name string, figure figures.Figure) { all = append(all, study.Figure{Name: name, Figure: figure}) }
 	add("pca", try.E1(viewer.Components(features.NamedEncoder{Name: "components", File: weightsFile})))
 	likeness := features.NamedEncoder{Name: "likeness", File: weightsFile}
-	if len(viewer.Names) > 1 {
+	if len(images) > 1 {
 		add("nearest", try.E1(viewer.Correspondences(likeness)))
 	}
 	if len(points) > 0 {

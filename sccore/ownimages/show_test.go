@@ -28,11 +28,7 @@ func TestShowTheExample(t *testing.T) {
 	}
 	photos[1] = shown[0]
 	for count, want := range map[int]int{1: 2, 2: 3} {
-		viewer, err := NewViewer(testbackend.Go(t), file, photos[:count], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, err := Show(viewer, file)
+		all, err := Show(testbackend.Go(t), file, photos[:count], 64)
 		if err != nil || len(all) != want {
 			t.Errorf("%d images give %d figures, %v", count, len(all), err)
 		}

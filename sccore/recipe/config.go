@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/dsnet/try"
@@ -82,16 +81,13 @@ func ProfileConfig(profile study.Profile, read bool) Config {
 	return study.Configured(Pretraining, c, string(profile), kind, "first")
 }
 
-// realHorizon is the horizon of the target branch in the real profile, 1/(1−β) steps, as a share of the steps: with 240 steps β is 0.97. The paper's 0.9997 over
-// 100,000 steps is a thirtieth.
+// realHorizon is the horizon of the target branch in the real profile, as a share of the steps: with 240 steps β is 0.97.
 const realHorizon = 0.139
 
-// FollowSteps sets the momentum β of the target branch in the real profile, which follows the steps of the second stage. The horizon is at least one step and at
-// most 10,000, since a β of 1 would keep the branch as it is.
+// FollowSteps sets the momentum of the target branch in the real profile, which follows the steps of the second stage.
 func (c *Config) FollowSteps(profile study.Profile) {
 	if profile == study.Real {
-		momentum := 1 - 1/max(realHorizon*float64(c.Second.Steps), 1)
-		c.Second.TargetMomentum = min(math.Round(1e4*momentum)/1e4, 0.9999)
+		c.Second.TargetMomentum = sccore.MomentumOver(realHorizon, c.Second.Steps)
 	}
 }
 

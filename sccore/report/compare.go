@@ -270,12 +270,14 @@ func spark(values []float64, low, high float64) string {
 //go:embed compare.html
 var comparisonText string
 
+var comparisonTemplate = page.Template(comparisonText)
+
 // Write writes the comparison as a page.
 func (c Comparison) Write(file string) (err error) {
 	defer try.Handle(&err)
 	const panels = 3 // Curves beside each other.
 	rows := lo.Map(lo.Chunk(c.Curves, panels), func(row []figures.Curves, _ int) template.URL { return try.E1(page.Image(figures.CurvesRow(row))) })
-	return page.Write(file, comparisonText, struct {
+	return page.Write(file, comparisonTemplate, struct {
 		Comparison
 		Rows []template.URL
 	}{c, rows})

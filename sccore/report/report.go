@@ -32,6 +32,8 @@ import (
 //go:embed report.html
 var reportText string
 
+var reportTemplate = page.Template(reportText)
+
 // Options say what a report shows.
 type Options struct {
 	Profile study.Profile
@@ -97,7 +99,7 @@ func Write(file string, o Options) error {
 	} else {
 		p.Claims = template.HTML(board.LinkedHTML(func(experiment string) string { return "#records-" + experiment }))
 	}
-	return page.Write(file, reportText, p)
+	return page.Write(file, reportTemplate, p)
 }
 
 // run are the options of a run of what is missing of an experiment, with DIR and FILE for what the profiles real and full ask for.

@@ -104,13 +104,13 @@ type Temperature struct {
 // 224 pixels and ten of 96. The learning rate is theirs for 256 images times 4.
 func Default(method string) Config {
 	c := Config{
-		Method: method, Encoder: "vit-s16", Positions: encoder.DINOPositions, DropPath: 0.1,
-		Head:  heads.DINOHead{HiddenDim: 2048, BottleneckDim: 256, OutDim: 65536},
+		Method: method, Encoder: "vit-s16", Positions: encoder.DINOPositions, DropPath: 0.1, Head: heads.DefaultDINOHead(),
 		Views: views.DefaultMultiCrop(), ImageSize: 512, Batch: 1024, Steps: 800 * 1251, EpochSteps: 1251,
 		LearningRate: 2e-3, FinalLearningRate: 1e-6, WarmupSteps: 10 * 1251, PatchEmbedRate: 1, WeightDecay: 0.04, FinalWeightDecay: 0.4,
 		TargetMomentum: 0.996, FinalTargetMomentum: 1, GradientClip: 3, FrozenEpochs: 1,
 		Targets: Centred, Temperature: 0.1, ClassTemperature: Temperature{0.04, 0.07}, TemperatureWarmupEpochs: 30, CenterMomentum: 0.9,
 	}
+	c.Head.NormLastLayer = false
 	c.Views.Locals, c.Views.MinOverlap, c.Views.Independent = 10, 0, true
 	switch method {
 	case DINO:
@@ -119,7 +119,7 @@ func Default(method string) Config {
 		c.Head.OutDim, c.PatchTemperature, c.Masked = 8192, Temperature{0.04, 0.07}, views.MaskShare{Mean: 0.3, Spread: 0.2}
 	case Mugs:
 		c.LearningRate, c.PatchEmbedRate, c.FinalWeightDecay = 3.2e-3, 0.2, 0.1
-		c.Discrimination, c.Queue, c.Neighbours, c.ContrastTemperature = heads.DiscriminationHead{HiddenDim: 2048, OutDim: 256, PredictorDim: 4096}, 65536, 8, 0.2
+		c.Discrimination, c.Queue, c.Neighbours, c.ContrastTemperature = heads.DefaultDiscriminationHead(), 65536, 8, 0.2
 	}
 	return c
 }

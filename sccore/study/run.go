@@ -16,11 +16,9 @@ import (
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/samber/lo"
-	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/progress"
-	"github.com/semcon/semcon/sccore/train"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -254,11 +252,7 @@ func (c *call[C, D]) runAll(ctx context.Context, tasks []*task[C, D]) error {
 func (c *call[C, D]) run(ctx context.Context, worker Worker[C, D], t *task[C, D]) (_ Worker[C, D], err error) {
 	defer c.release(t)
 	r := &Run[C, D]{call: c, task: t, Context: ctx, Cell: t.Cell, Dir: t.dir, began: time.Now(), watched: progress.Discard}
-	defer func() {
-		if r.Phase(""); err == nil && r.moved < t.steps { // The bar moves to the end of the cell's steps.
-			c.bar.resumed(t.steps - r.moved)
-		}
-	}()
+	defer func() { r.end(err) }()
 	for _, needed := range t.needs {
 		if needed.missing {
 			r.Warnf("skipped %s: it starts from %s, which is not finished; run it again later", t.name, needed.name)
@@ -316,10 +310,9 @@ func (c *call[C, D]) run(ctx context.Context, worker Worker[C, D], t *task[C, D]
 	}
 	err = panics.Catch(func() error { return worker.Run(r) })
 	if err != nil && ctx.Err() == nil {
-		line := strings.Join(strings.Fields(err.Error()), " ") // For [Spec.Status].
-		err = errors.Join(err, atomicfile.WriteBytes(filepath.Join(r.Dir, failureFile), []byte(line+"\n")))
+		err = errors.Join(err, r.saveFailure(err))
 	}
-	if errors.Is(err, train.ErrDiverged) { // It does not stop the other runs.
+	if errors.Is(err, ErrDiverged) {
 		t.missing = true
 		c.mu.Lock()
 		defer c.mu.Unlock()

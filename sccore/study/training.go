@@ -17,6 +17,9 @@ import (
 	"github.com/semcon/semcon/sccore/train"
 )
 
+// ErrDiverged is the error of a run whose loss became NaN or infinite. It does not stop the other runs.
+var ErrDiverged = train.ErrDiverged
+
 // Train completes a training, from its last checkpoint if there is one. It fills in the fields of the loop that depend on the run: the folder, unless
 // it is set, the time between checkpoints, and the functions that report progress.
 func Train[M any, C comparable, D Data](r *Run[C, D], loop *train.Loop[M]) error {
@@ -34,10 +37,7 @@ func Train[M any, C comparable, D Data](r *Run[C, D], loop *train.Loop[M]) error
 		r.Warnf("%s resumes from an older checkpoint: %v; the damaged file is kept as %s", r.Cell.Name(), err, file)
 	}
 	loop.Phase = r.Phase
-	if trainer, ok := loop.Trainer.(interface {
-		Usage() train.Usage
-		Workload() train.Workload
-	}); ok {
+	if trainer, ok := loop.Trainer.(measured); ok {
 		before, gpu, devices := trainer.Usage(), GPUModel(), backend.Devices(r.Backend())
 		r.efficiency = func() Efficiency {
 			return EfficiencyOf(trainer.Usage().Since(before), trainer.Workload(), gpu, devices)
@@ -112,11 +112,14 @@ type Efficiency struct {
 	CompileSeconds  float64 `json:"compile_seconds,omitzero"`
 }
 
-// peaks are what the usual GPUs do at most by NVIDIA's data sheets: dense products in FLOP/s, without sparsity, and the bytes of their memory a second.
-var peaks = []struct {
-	model                     string // As the driver names it, or how that begins. Longer names come first.
+// peak is what a GPU does at most by NVIDIA's data sheets: dense products in FLOP/s, without sparsity, and the bytes of its memory a second.
+type peak struct {
+	model                     string // As the driver names it, or how that begins.
 	bfloat16, tf32, bandwidth float64
-}{
+}
+
+// peaks lists the usual GPUs. Longer names come first.
+var peaks = []peak{
 	{"NVIDIA H200 NVL", 835.5e12, 417.5e12, 4.8e12}, {"NVIDIA H200", 989.5e12, 494.5e12, 4.8e12},
 	{"NVIDIA H100 NVL", 835.5e12, 417.5e12, 3.9e12}, {"NVIDIA H100 PCIe", 756e12, 378e12, 2.0e12}, {"NVIDIA H100", 989.5e12, 494.5e12, 3.35e12},
 	{"NVIDIA A100", 312e12, 156e12, 2.039e12}, {"NVIDIA L40S", 362e12, 183e12, 0.864e12},
@@ -136,6 +139,12 @@ func PeakOf(model string, bfloat16 bool) (dense, bandwidth float64) {
 func Roof(model string, bytes, flop float64, bfloat16 bool) float64 {
 	dense, bandwidth := PeakOf(model, bfloat16)
 	return max(bytes/bandwidth, flop/dense)
+}
+
+// measured is a trainer that says where its time went.
+type measured interface {
+	Usage() train.Usage
+	Workload() train.Workload
 }
 
 // EfficiencyOf computes the efficiency of a run of steps on so many GPUs of the given model, which is empty for other devices.

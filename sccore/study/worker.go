@@ -86,6 +86,14 @@ func (r *Run[C, D]) Resumed(steps int) {
 	r.call.bar.resumed(steps)
 }
 
+// end moves the bar to the end of the cell's steps, unless the cell has failed or was interrupted.
+func (r *Run[C, D]) end(err error) {
+	r.Phase("")
+	if err == nil && r.moved < r.task.steps {
+		r.call.bar.resumed(r.task.steps - r.moved)
+	}
+}
+
 // Path returns the path of a file in the cell's folder as records name it, relative to the experiment's folder.
 func (r *Run[C, D]) Path(file string) (string, error) {
 	relative, err := filepath.Rel(r.call.dir, filepath.Join(r.Dir, file))
@@ -172,6 +180,12 @@ func (r *Run[C, D]) seconds() float64 { return r.earlier + time.Since(r.began).S
 // saveSeconds saves that time for later calls.
 func (r *Run[C, D]) saveSeconds() error {
 	return atomicfile.WriteBytes(filepath.Join(r.Dir, secondsFile), fmt.Appendf(nil, "%g\n", r.seconds()))
+}
+
+// saveFailure saves the error that ends the cell, as one line, for [Spec.Status].
+func (r *Run[C, D]) saveFailure(err error) error {
+	line := strings.Join(strings.Fields(err.Error()), " ")
+	return atomicfile.WriteBytes(filepath.Join(r.Dir, failureFile), []byte(line+"\n"))
 }
 
 // Skip records a skipped file with the first reason, and warns once per call. Training and measuring may give unlike reasons.

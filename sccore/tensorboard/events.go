@@ -76,8 +76,10 @@ func record(to, data []byte) []byte {
 	return binary.LittleEndian.AppendUint32(append(to, data...), masked(data))
 }
 
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // masked is the checksum of a TFRecord: CRC-32C, rotated and shifted so that a checksum of data with checksums in it stays useful.
 func masked(data []byte) uint32 {
-	sum := crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))
+	sum := crc32.Checksum(data, castagnoli)
 	return (sum>>15 | sum<<17) + 0xa282ead8
 }

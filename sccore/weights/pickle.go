@@ -83,8 +83,7 @@ var operands = map[byte]int{
 
 // do interprets one opcode, by its letter in the pickletools documentation.
 func (u *unpickler) do(op byte) {
-	size := operands[op]
-	n := int(binary.LittleEndian.Uint64(append(u.bytes(size), make([]byte, 8-size)...)))
+	n := u.number(operands[op])
 	switch op {
 	case 0x80, 0x95: // PROTO and FRAME are not needed.
 	case '(':
@@ -167,6 +166,10 @@ func (u *unpickler) bytes(n int) []byte {
 		fail("pickle is truncated")
 	}
 	return b
+}
+
+func (u *unpickler) number(size int) int {
+	return int(binary.LittleEndian.Uint64(append(u.bytes(size), make([]byte, 8-size)...)))
 }
 
 // long is a number of so many bytes. Sizes and offsets have at most 8; a longer number is its bytes.

@@ -247,7 +247,7 @@ func tables(r study.Results) (tables []figures.Table) {
 	shown := []study.Table{{Title: "Tab. " + full, Paper: full, Rows: printed(full)}, {Title: "Tab. " + excerpt, Paper: excerpt, Rows: printed(excerpt)}}
 	for _, dataset := range augmentation.Datasets(r) {
 		t := study.Table{Title: fmt.Sprintf("Tab. %s on %s, which the paper does not have", full, dataset), RowHeads: paper.RowHeads, Rows: printed(full)}
-		t.Columns = study.Columns("", lo.Map(methods.Names, func(method string, _ int) string { return augmentation.Column(dataset, method) })...)
+		t.Columns = study.Columns(lo.Map(methods.Names, func(method string, _ int) string { return augmentation.Column(dataset, method) })...)
 		if !slices.Contains(paper.Columns, t.Columns[0].Head) {
 			shown = append(shown, t)
 		}
@@ -309,7 +309,7 @@ func CropDrop(r study.Results, dataset string) figures.Curves {
 		printed.X = ours.X
 		figure.Series = append(figure.Series, ours, printed)
 	}
-	figure.Names = lo.Map(methods.Names, func(method string, _ int) string { return augmentation.Titles[method] })
+	figure.Names = lo.Map(methods.Names, func(method string, _ int) string { return augmentation.Title(method) })
 	return figure
 }
 
@@ -327,7 +327,7 @@ func Richness(r study.Results, dataset string) figures.Chart {
 			}
 		}
 		printed.X = ours.X
-		panel := figures.Curves{Title: augmentation.Titles[method], X: "transformations", Y: "k-NN accuracy (%)", Series: []figures.Series{ours, printed}}
+		panel := figures.Curves{Title: augmentation.Title(method), X: "transformations", Y: "k-NN accuracy (%)", Series: []figures.Series{ours, printed}}
 		figure.Panels = append(figure.Panels, panel)
 	}
 	return figure

@@ -163,11 +163,9 @@ func tables(results study.Results) []figures.Table {
 	columns := slices.DeleteFunc(results.Columns(), func(column string) bool { return slices.Contains(beside.Columns, column) })
 	rows := append(encoders.WithRecords(results, encoders.OurRows(results, "semantic_seg_ft"), results.Columns()...), encoders.WithRecords(results, t.Rows, columns...)...)
 	columns = encoders.ColumnsOf(results, rows, results.Columns()...)
-	// As in the paper, with its datasets before others.
-	order := []string{"ADE20k", "Cityscapes", "COCOStuff-27", "PASCAL VOC", "CamVid", "synthetic scenes"}
-	slices.SortFunc(columns, encoders.ByPlace(order, []string{headTitles[finetune.UPerNet], headTitles[finetune.FPN]}))
+	slices.SortFunc(columns, byPlace)
 	if len(columns) > 0 {
-		ours := encoders.Alone(t.Title+" for encoders and datasets that the paper does not have", t.Caption+encoders.BothBegin, rows, study.Columns("", columns...)...)
+		ours := encoders.Alone(t.Title+" for encoders and datasets that the paper does not have", t.Caption+encoders.BothBegin, rows, study.Columns(columns...)...)
 		ours.RowHeads = []figures.RowHead{{Name: "encoder"}}
 		all = append(all, ours.Of(results))
 	}
@@ -176,6 +174,11 @@ func tables(results study.Results) []figures.Table {
 	}
 	return all
 }
+
+// byPlace orders columns as the paper does, with its datasets before others.
+var byPlace = encoders.ByPlace(
+	[]string{"ADE20k", "Cityscapes", "COCOStuff-27", "PASCAL VOC", "CamVid", "synthetic scenes"}, []string{headTitles[finetune.UPerNet], headTitles[finetune.FPN]},
+)
 
 // Predictions segments n evenly spread test images with the trained model of the lowest seed of a row ("random", "second", "dino-s16") and column.
 // It also returns the names of the classes. A row and column without records is an error.

@@ -176,7 +176,7 @@ func TestMainResultsSegmentReadImages(t *testing.T) {
 	}
 
 	options.Set = []string{"segmentation.train=33", "segmentation.test=32", "shares=1"}
-	if err := run(); err == nil || !strings.Contains(err.Error(), "train 33 is not a multiple of vit-tiny's patch size 8, want 32") {
+	if err := run(); err == nil || !strings.Contains(err.Error(), "train 33 and test 32 are not both multiples of the patch size 8") {
 		t.Errorf("half a patch: %v", err)
 	}
 	options.Set[0] = "segmentation.train=32"

@@ -130,7 +130,7 @@ var Study = training.Spec(study.Spec[recipe.Config, recipe.Data]{
 			return recipe.DatasetNames(o)
 		}
 		if o.Data != "" {
-			return nil, nil, datasets.Missing(fmt.Sprintf("%s draws its images in the %s profile: leave out --data", Name, o.Profile))
+			return nil, nil, study.Absent(fmt.Sprintf("%s draws its images in the %s profile: leave out --data", Name, o.Profile))
 		}
 		return []string{""}, nil, nil
 	},

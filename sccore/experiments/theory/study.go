@@ -94,7 +94,7 @@ var Study = study.Spec[Config, data]{
 			}
 			if method, seed, ok := first(r, dataset); ok {
 				tails, err := Tails(r, from.Out, dataset, method, seed)
-				all.Add(tails, err, "Mean tails p and q by their thresholds, for the encoders of "+augmentation.Titles[method]+".", "tails", dataset)
+				all.Add(tails, err, "Mean tails p and q by their thresholds, for the encoders of "+augmentation.Title(method)+".", "tails", dataset)
 			}
 		}
 	},
@@ -238,7 +238,7 @@ func Ladder(r study.Results, dataset string) figures.Chart {
 	figure := figures.Chart{Title: fmt.Sprintf("%s, %s profile, K principal axes of centred features", dataset, r.Profile), Shared: true}
 	for _, method := range methods.Names {
 		column := augmentation.Column(dataset, method)
-		panel := figures.Curves{Title: augmentation.Titles[method], Y: "error rate, or bound on it", Points: true, Levels: []float64{0, 1}, Shift: 0.12}
+		panel := figures.Curves{Title: augmentation.Title(method), Y: "error rate, or bound on it", Points: true, Levels: []float64{0, 1}, Shift: 0.12}
 		panel.Names = lo.FilterMap(augmentation.Rows, func(row augmentation.Row, _ int) (string, bool) { return string(row), r.Recorded(string(row), column) })
 		for i, rung := range study.TableOf(Name, "quantities").Columns[:5] {
 			series := figures.Series{Name: rung.Head, Hollow: i > 0}

@@ -51,7 +51,11 @@ var Study = encoders.Tuning[Config, Data, evaluation.SegmentationConfig, *traine
 	Unit:    "crop",
 	Amount:  func(c Config) (steps, batch int) { return c.steps(), c.Batch },
 	Training: func(c Config, vit encoder.ViT, d Data) (evaluation.SegmentationConfig, error) {
-		return c.training(vit, len(d.Train.Classes)), cmp.Or(vit.CheckSize("train", c.CropSize), vit.CheckSize("test", c.TestSize))
+		if c.CropSize%vit.PatchSize != 0 || c.TestSize%vit.PatchSize != 0 {
+			err := fmt.Errorf("train %d and test %d are not both made of patches of %d, which %s sees", c.CropSize, c.TestSize, vit.PatchSize, vit.Name)
+			return evaluation.SegmentationConfig{}, err
+		}
+		return c.training(vit, len(d.Train.Classes)), nil
 	},
 	New:     evaluation.NewSegmentationTrainer,
 	KeepAll: true,
@@ -59,7 +63,7 @@ var Study = encoders.Tuning[Config, Data, evaluation.SegmentationConfig, *traine
 	Loss: func(losses []float32) float64 {
 		return float64(slices.Min(slices.DeleteFunc(slices.Clone(losses), func(loss float32) bool { return loss-loss != 0 }))) // Without NaN and infinities.
 	},
-	Final:   "heads.safetensors",
+	Final:   headsFile,
 	Test:    test,
 	Tables:  tables,
 	Figures: encoders.Predictions(Predictions).Drawn("semantic_seg"),
@@ -136,20 +140,23 @@ func tables(results study.Results) []figures.Table {
 		label, name, detail string
 	}{{"semantic_seg", "mIoU", ""}, {"semantic_seg_acc", "pixel accuracy", "accuracy"}} {
 		t := encoders.Beside(metric.label, "Semantic segmentation with fixed features: "+metric.name+" at the full size of the annotation.",
-			study.Columns(metric.detail, figures.MustPaper(metric.label).Columns...)...)
+			encoders.Values(metric.detail, figures.MustPaper(metric.label).Columns...)...)
 		all = append(all, t.Of(results))
 		rows := encoders.WithRecords(results, encoders.OurRows(results, "semantic_seg"), results.Columns()...)
 		columns := encoders.ColumnsOf(results, rows, results.Columns()...)
-		order := []string{"COCOStuff-27", "PASCAL VOC", "ADE20k", "Cityscapes", "CamVid", "synthetic scenes"} // As in the paper.
-		slices.SortFunc(columns, encoders.ByPlace(order, []string{headTitles[heads.Linear], headTitles[heads.FCN]}))
-		if len(columns) > 0 {
-			t = encoders.Alone(t.Title+" for encoders of our own, which the paper does not have", t.Caption+encoders.BothBegin, rows, study.Columns(metric.detail, columns...)...)
+		if slices.SortFunc(columns, byPlace); len(columns) > 0 {
+			t = encoders.Alone(t.Title+" for encoders of our own, which the paper does not have", t.Caption+encoders.BothBegin, rows, encoders.Values(metric.detail, columns...)...)
 			t.RowHeads = []figures.RowHead{{Name: "encoder"}}
 			ours = append(ours, t.Of(results))
 		}
 	}
 	return append(all, ours...)
 }
+
+// byPlace orders columns and datasets as the paper does.
+var byPlace = encoders.ByPlace(
+	[]string{"COCOStuff-27", "PASCAL VOC", "ADE20k", "Cityscapes", "CamVid", "synthetic scenes"}, []string{headTitles[heads.Linear], headTitles[heads.FCN]},
+)
 
 // Predictions segments n evenly spread test images with the trained heads of the lowest seed of a row ("random", "second", "dino-s16") and column.
 // It also returns the names of the classes. A row and column without records is an error.
@@ -178,6 +185,9 @@ func Predictions(r study.Results, b compute.Backend, data, out, row, column stri
 		})
 	return predictions, images.Test.Classes, err
 }
+
+// headsFile holds the trained heads of a cell.
+const headsFile = "heads.safetensors"
 
 type run = study.Run[Config, Data]
 

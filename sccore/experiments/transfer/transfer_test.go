@@ -286,7 +286,7 @@ func TestTransferSaysWhatIsWrong(t *testing.T) {
 		"encoder.row=first":        "weights.ROW=FILE",
 		"swin.batch=1":             `no key "swin"`,
 		"rates=[0,1,2,3]":          "rates 0 is not above 0",
-		"train=17":                 "train 17 is not a multiple of vit-tiny's patch size 8, want 16",
+		"train=17":                 "train 17 and test 32 are not both made of patches of 8",
 		"min_area=2":               "min_area 2 is not",
 		"shares=2":                 "shares and classes: synthetic",
 		"classes=cat":              "shares and classes: synthetic",

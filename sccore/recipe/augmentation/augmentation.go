@@ -93,11 +93,14 @@ func (r Row) Heads() []string {
 	return heads
 }
 
-// Titles are the names of the methods in the paper's table.
-var Titles = map[string]string{methods.SimCLR: "SimCLR", methods.BarlowTwins: "Barlow Twins", methods.MoCo: "MoCo", methods.SimSiam: "SimSiam"}
+// titles are the names of the methods in the paper's table.
+var titles = map[string]string{methods.SimCLR: "SimCLR", methods.BarlowTwins: "Barlow Twins", methods.MoCo: "MoCo", methods.SimSiam: "SimSiam"}
+
+// Title is the name of a method in the paper's table.
+func Title(method string) string { return titles[method] }
 
 // Column is the column of a method on a dataset, by the dataset's title.
-func Column(dataset, method string) string { return dataset + "/" + Titles[method] }
+func Column(dataset, method string) string { return dataset + "/" + titles[method] }
 
 // ProfileConfig returns the configuration of a method in a profile, before the row and --set, for real images if read is true, else for synthetic ones.
 func ProfileConfig(profile study.Profile, method string, read bool) Config {

@@ -16,7 +16,6 @@ import (
 	"github.com/dsnet/try"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/settings"
@@ -281,7 +280,7 @@ func (s Sources[D]) Present(dir string) (names, missing []string, err error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, nil, datasets.Missing(fmt.Sprintf("%s in %s (\"semcon data --data %[2]s\" lists the expected folders)", info.None, dir))
+		return nil, nil, study.Absent(fmt.Sprintf("%s in %s (\"semcon data --data %[2]s\" lists the expected folders)", info.None, dir))
 	}
 	return names, missing, nil
 }

@@ -306,13 +306,14 @@ type Checkpoint struct {
 	Tried   string `json:"tried"` // What of it was read by this program: "layout" or "assumed".
 }
 
-// Evidence says in words what of the checkpoint was read by this program.
-func (c Checkpoint) Evidence() string {
-	return map[string]string{
-		"layout":  "its layout of keys, with random weights; not the file",
-		"assumed": "nothing: its layout is assumed to be Leopart's",
-	}[c.Tried]
+// tried says in words what was tried of a checkpoint.
+var tried = map[string]string{
+	"layout":  "its layout of keys, with random weights; not the file",
+	"assumed": "nothing: its layout is assumed to be Leopart's",
 }
+
+// Evidence says in words what of the checkpoint was read by this program.
+func (c Checkpoint) Evidence() string { return tried[c.Tried] }
 
 // Published lists published checkpoints, as published.csv does.
 func Published() []Checkpoint {

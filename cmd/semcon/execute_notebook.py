@@ -64,7 +64,7 @@ def main(source, copy, page, timeout, kernel):
         outputs = notebook.cells[cells[running - 1]].get("outputs", []) if running else []
         stderr = "".join(o["text"] for o in outputs if o.output_type == "stream" and o.name == "stderr")
         say(failed=running, error=failure, stderr=stderr)
-    notebook, _ = CoalesceStreamsPreprocessor().preprocess(notebook, {})  # The kernel cuts texts by time.
+    notebook, _ = CoalesceStreamsPreprocessor().preprocess(notebook, {})  # The kernel cuts texts by time. What a carriage return overwrote goes, too.
     name = os.path.splitext(os.path.basename(source))[0]
     html, _ = HTMLExporter().from_notebook_node(notebook, resources={"metadata": {"name": name}})
     write(copy, nbformat.writes(notebook))

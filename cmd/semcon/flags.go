@@ -186,7 +186,7 @@ func flagError(c *cobra.Command, err error) error {
 	return usagef("%s (\"%s --help\" lists the flags)", said, c.CommandPath())
 }
 
-// arguments are those of the process that are neither flags nor their values, also after a flag that the command does not have.
+// arguments parses the command line again, ignoring unknown flags, and returns what is neither a flag nor the value of one.
 func arguments(c *cobra.Command) []string {
 	_, args, _ := c.Root().Find(os.Args[1:])
 	c.FParseErrWhitelist.UnknownFlags = true

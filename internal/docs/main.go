@@ -167,7 +167,7 @@ func measured(name string, out, experiment, profile, data string, columns, rows 
 			}
 			var commits []string
 			var last time.Time
-			for _, record := range results.Of(of, column) {
+			for _, record := range slices.Concat(results.Of(of, column), results.Of(minus, column)) {
 				if len(record.Versions["semcon"]) < 7 {
 					return nil, fmt.Errorf("%s names no commit: build the binary in a checkout", record.Place())
 				}

@@ -157,8 +157,10 @@ func (c *Config) Configure(o study.Options, config checked, read bool) (err erro
 	if c.follows(o.Set) {
 		try.E(c.follow(o, config, read))
 	}
-	if usual := c.Second.TargetMomentum; !settings.Given(o.Set, "second.momentum") {
-		if c.FollowSteps(o.Profile); c.Second.TargetMomentum != usual {
+	if !settings.Given(o.Set, "second.momentum") {
+		usual := c.Second.TargetMomentum
+		c.FollowSteps(o.Profile)
+		if c.Second.TargetMomentum != usual {
 			o.Warnf("second.momentum=%g follows second.steps=%d, unless it is set", c.Second.TargetMomentum, c.Second.Steps)
 		}
 	}

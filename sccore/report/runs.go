@@ -140,7 +140,7 @@ type Run struct {
 	Files            []string // Its curves: one, or one for each stage.
 }
 
-// stage1 is the folder of the ablation's cell stage1, which has the name of pretrain's stage.
+// stage1 matches the folder of the ablation's cell stage1. The folder is called first, like pretrain's stage.
 var stage1 = regexp.MustCompile(`(seed\d+-[0-9a-f]{12})/first$`)
 
 // configHash is the end of a cell's folder, and cellsFolder the part of its path that says nothing. seedFirst is the path of a cell that shares a folder with others of its seed.

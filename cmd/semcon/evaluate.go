@@ -31,9 +31,9 @@ func evaluateVerb(c *cobra.Command, flags flagTexts) {
 	known := append(evaluation.Names(), "coco")
 	slices.Sort(known)
 	c.Run = func(_ *cobra.Command, names []string) {
-		name, want := strings.Join(names, " "), fmt.Sprintf("want one evaluation of %s, got %s", strings.Join(known, ", "), listed(names))
-		refuse(len(names) == 1, "there is no evaluation %s: %s%s", name, want, spelling.DidYouMean(name, known))
-		refuse(true, "%s", want)
+		name, all := strings.Join(names, " "), strings.Join(known, ", ")
+		refuse(len(names) == 1, "there is no evaluation %s, want one of %s%s", name, all, spelling.DidYouMean(name, known))
+		refuse(true, "want one evaluation of %s, got %s", all, listed(names))
 	}
 }
 

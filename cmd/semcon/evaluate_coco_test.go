@@ -104,9 +104,10 @@ func TestEvaluateErrors(t *testing.T) {
 		stderr string
 	}{
 		{"", 2, want + "none"},
-		{"voc", 2, want + "1 (voc)"},
-		{"bogus --weights w --seed 3", 2, "there is no evaluation bogus: want one evaluation of "},
-		{"--weights w bogus --seed 3", 2, "there is no evaluation bogus: want one evaluation of "},
+		{"voc", 2, "there is no evaluation voc, want one of " + strings.Join(names, ", ")},
+		{"voc coco", 2, want + "2 (voc, coco)"},
+		{"bogus --weights w --seed 3", 2, "there is no evaluation bogus, want one of "},
+		{"--weights w bogus --seed 3", 2, "there is no evaluation bogus, want one of "},
 		{"--weights=w --seed 3 overclusterin", 2, "did you mean overclustering?"},
 		{"--weights w", 2, "there is no flag --weights"},
 		{"coco --annotations empty.json --detections boxes.json", 1, "empty.json: has no annotation that can be used, other than crowds"},

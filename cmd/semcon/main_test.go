@@ -206,7 +206,7 @@ func TestMistypedNamesAndCompletion(t *testing.T) {
 	_, stderr, _ = outcome(t, semcon(t, m, "run", "effect-aug", "--set", "epoch=2"))
 	wantLine(t, stderr, `no key "epoch": did you mean epochs? the keys are batch, `)
 	_, stderr, _ = outcome(t, semcon(t, m, "evaluate", "knnn"))
-	wantLine(t, stderr, "got 1 (knnn): did you mean knn?")
+	wantLine(t, stderr, "there is no evaluation knnn, want one of centroid, ", ": did you mean knn?")
 	for want, args := range map[string][]string{
 		"pretrain\n": {"run", ""}, "video_seg\n": {"table", "v"}, "smoke\nquick\nreal\nfull\n": {"run", "--profile", ""}, "in-context": {"evaluate", "in"}, "cifar100\n": {"data", "fetch", ""},
 		"cityscapes\n": {"evaluate", "in-context", "--dataset", ""}, "latex\n": {"table", "--format", ""},

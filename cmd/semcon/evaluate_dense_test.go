@@ -93,16 +93,18 @@ func TestEvaluateDense(t *testing.T) {
 	wantLine(t, stderr, "--weights nowhere.pth: no such file or directory")
 }
 
-// TestEvaluateSkipsDamagedImages: in class folders they are left out and named, among training images and among test images, and the rest counts.
+// TestEvaluateSkipsDamagedImages: in class folders they are left out and named, among training images and among test images, and the rest counts with
+// the right labels: a class has one colour, and the first image of one is damaged.
 func TestEvaluateSkipsDamagedImages(t *testing.T) {
 	m := newMachine(t)
 	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
 	whole := picture(t, 40, color.White)
 	for i := range 12 {
-		write(t, whole, m.Checkout, "photos", []string{"cat", "dog"}[i%2], fmt.Sprintf("%02d.png", i))
-		write(t, whole, m.Checkout, "half", "train", []string{"cat", "dog"}[i%2], fmt.Sprintf("%02d.png", i))
+		class, image := []string{"cat", "dog"}[i%2], picture(t, 40, color.RGBA{uint8(200 * (i % 2)), 20, 30, 255})
+		write(t, image, m.Checkout, "photos", class, fmt.Sprintf("%02d.png", i))
+		write(t, image, m.Checkout, "half", "train", class, fmt.Sprintf("%02d.png", i))
 	}
-	write(t, nil, m.Checkout, "photos", "cat", "03.jpg")
+	write(t, nil, m.Checkout, "photos", "cat", "00.jpg")
 	write(t, []byte("a text"), m.Checkout, "photos", "cat", "05.png")
 	write(t, whole[:len(whole)/2], m.Checkout, "photos", "dog", "02.png")
 	write(t, nil, m.Checkout, "half", "val", "cat", "broken.png")
@@ -111,10 +113,13 @@ func TestEvaluateSkipsDamagedImages(t *testing.T) {
 	}
 	for _, name := range []string{"knn", "linear-probe", "spread"} {
 		stdout, stderr, status := evaluate(name, "photos", "--seed", "3")
-		for _, want := range []string{"skipped photos/cat/03.jpg: ", "skipped photos/cat/05.png: ", "skipped photos/dog/02.png: ", "skipped 3 of 15 images\n"} {
+		for _, want := range []string{"skipped photos/cat/00.jpg: ", "skipped photos/cat/05.png: ", "skipped photos/dog/02.png: ", "skipped 3 of 15 images\n"} {
 			if status != 0 || !strings.Contains(stderr, want) || !strings.Contains(stdout, "; 3 images left out, which cannot be read\n") {
 				t.Errorf("%s: exit status %d, no %q in\n%s%s", name, status, want, stdout, stderr)
 			}
+		}
+		if name == "knn" && !strings.Contains(stdout, "100.0") {
+			t.Errorf("the classes have their own colours: %s", stdout)
 		}
 		if seeded := strings.Contains(stdout, "\nweights: tiny.safetensors, seed 3\n"); seeded != (name == "linear-probe") {
 			t.Errorf("%s: %s", name, stdout)

@@ -164,9 +164,12 @@ func flagError(c *cobra.Command, err error) error {
 	switch {
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
 		said = "there is no flag -" + unknown.GetSpecifiedShortnames()
-	case errors.As(err, &unknown) && c.HasSubCommands() && len(arguments(c)) > 0: // A subcommand that there is not would have the flag.
-		return ended(func() { c.Run(c, arguments(c)) })
 	case errors.As(err, &unknown):
+		if c.HasSubCommands() {
+			if names := arguments(c); len(names) > 0 { // A subcommand that there is not would have the flag.
+				return ended(func() { c.Run(c, names) })
+			}
+		}
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 		typed := "--" + unknown.GetSpecifiedName()

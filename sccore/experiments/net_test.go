@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -200,18 +201,29 @@ var (
 	outsideNet = []string{finetuning.Name, detection.Name}
 )
 
+// recorded yields the net's experiments with their records below out.
+func recorded(t *testing.T, out string) iter.Seq2[study.Experiment, []study.Record] {
+	return func(yield func(study.Experiment, []study.Record) bool) {
+		for _, name := range inNet {
+			e, _, err := Find(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			records, err := study.Records(study.Folder(out, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !yield(e, records) {
+				return
+			}
+		}
+	}
+}
+
 // tablesOf makes all tables and the scoreboard of claims from the records below out.
 func tablesOf(t *testing.T, out string) string {
 	var tables strings.Builder
-	for _, name := range inNet {
-		e, _, err := Find(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		records, err := study.Records(filepath.Join(out, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+	for e, records := range recorded(t, out) {
 		made, err := e.Tables(records, study.Smoke)
 		if err != nil {
 			t.Fatal(err)
@@ -249,18 +261,10 @@ func TestNetHoldsTables(t *testing.T) {
 
 // checkFigures draws what can be drawn of the records below out, and counts the figures with numbers. Each says that they are of synthetic data.
 func checkFigures(t *testing.T, out string) (drawn int) {
-	for _, name := range inNet {
-		e, _, err := Find(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		records, err := study.Records(filepath.Join(out, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+	for e, records := range recorded(t, out) {
 		all, err := e.Figures(records, study.Smoke, study.FigureSources{Out: out})
 		if err != nil {
-			t.Logf("%s: %v", name, err) // There may be records without curves.
+			t.Logf("%s: %v", e.Name, err) // There may be records without curves.
 		}
 		for _, f := range all {
 			if figures.CSV(f.Figure) == "" {
@@ -268,7 +272,7 @@ func checkFigures(t *testing.T, out string) (drawn int) {
 			}
 			drawn++
 			if svg, _, err := figures.Render(f.Figure); err != nil || !strings.Contains(string(svg), "synthetic") {
-				t.Errorf("%s: the figure %s does not say which images it is of: %v", name, f.Name, err)
+				t.Errorf("%s: the figure %s does not say which images it is of: %v", e.Name, f.Name, err)
 			}
 		}
 	}

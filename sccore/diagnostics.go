@@ -180,20 +180,21 @@ func (s step) diagnostics(scope *model.Scope, inputs []*Node) (out []*Node) {
 const ofObjects = 2
 
 // judged marks pairs of a place of an image and a place of its partner by their labels, [images, (HW)²]: 1 for the same label other than 0, 0 for others, 2
-// more for two objects, whose labels are above the background's, and −1 for pairs of which nobody knows whether they correspond: two places without a label if
-// background has none, else any place without one.
+// more for two objects, whose labels are above the background's, and −1 for pairs of which nobody knows whether they correspond: two places of background, which
+// have the label background, or 0 if that is 0, and pairs with a place without a label, where background has one.
 func judged(labels, partners *Node, background uint8, dtype dtypes.DType) *Node {
 	images, places := labels.Shape().Dim(0), labels.Shape().Dim(1)
 	theirs := InsertAxes(Gather(labels, InsertAxes(partners, -1)), 1)
 	ours := InsertAxes(labels, -1)
 	number := func(pairs *Node) *Node { return Reshape(ConvertDType(pairs, dtype), images, places*places) }
-	unknown := LogicalAnd(Equal(ours, ZerosLike(ours)), Equal(theirs, ZerosLike(theirs)))
-	if background > 0 {
-		unknown = LogicalOr(Equal(ours, ZerosLike(ours)), Equal(theirs, ZerosLike(theirs)))
-	}
 	last := Scalar(labels.Graph(), labels.DType(), background)
+	unknown := LogicalAnd(Equal(ours, last), Equal(theirs, last))
+	if background > 0 {
+		unknown = LogicalOr(unknown, LogicalOr(Equal(ours, ZerosLike(ours)), Equal(theirs, ZerosLike(theirs))))
+	}
 	objects := LogicalAnd(GreaterThan(ours, last), GreaterThan(theirs, last))
-	return Add(Sub(sameLabel(labels, partners, dtype), number(unknown)), MulScalar(number(objects), ofObjects))
+	marks := Add(sameLabel(labels, partners, dtype), MulScalar(number(objects), ofObjects))
+	return Where(Reshape(unknown, images, places*places), Neg(OnesLike(marks)), marks)
 }
 
 // Intermediates are what a training step computes of one image x and its partner x′, for figures of the method. Maps are row by row.

@@ -147,7 +147,7 @@ func table(all []number, name, corner string) (string, error) {
 }
 
 // measured returns the numbers of an experiment's records as a table. A row is "TITLE=ROW", or "TITLE=ROW−OTHER" for differences paired by seed.
-// A column is "TITLE=COLUMN"; without any, all are taken by their own names.
+// A column is "TITLE=COLUMN" or, for a detail of its records, "TITLE=COLUMN:DETAIL"; without any, all are taken by their own names.
 func measured(name string, out, experiment, profile, data string, columns, rows []string) (all []number, err error) {
 	defer try.Handle(&err)
 	e, _ := try.E2(experiments.Find(experiment))
@@ -161,7 +161,9 @@ func measured(name string, out, experiment, profile, data string, columns, rows 
 		of, minus, isDifference := strings.Cut(of, "−")
 		for _, column := range columns {
 			head, column, _ := strings.Cut(column, "=")
-			values := lo.Ternary(isDifference, results.Differences(column, of, minus), results.Values(of, column))
+			column, detail, _ := strings.Cut(column, ":")
+			quantity := figures.Quantity{Column: column, Row: of, MinusRow: minus, Detail: detail}
+			values := lo.Ternary(isDifference, results.Quantity(quantity), results.Details(of, column, detail))
 			if len(values) == 0 {
 				continue
 			}
@@ -187,7 +189,7 @@ func measured(name string, out, experiment, profile, data string, columns, rows 
 			case i.N > 1:
 				n.SD = digits(i.SD)
 			case isDifference: // One seed has an interval over test images, where they are counted.
-				if images := results.Images(figures.Quantity{Column: column, Row: of, MinusRow: minus}); images.N > 0 {
+				if images := results.Images(quantity); images.N > 0 {
 					n.Low, n.High = digits(images.Low), digits(images.High)
 				}
 			}

@@ -58,10 +58,10 @@ const (
 	detailPairs    = "million pairs" // How many there are.
 	DetailSlope    = "slope"         // Of the positive rate over the deciles, in points per decile.
 
-	// The positive rates of the top decile and of all pairs, and the slope, without patches of background.
-	DetailObjects     = "objects top decile"
-	DetailObjectPairs = "objects all pairs"
-	detailObjectSlope = "objects slope"
+	// The positive rates of the top decile and of all pairs, and the slope, where background is a class like others.
+	detailWithBackground      = "with background top decile"
+	detailWithBackgroundPairs = "with background all pairs"
+	detailWithBackgroundSlope = "with background slope"
 )
 
 // BinRate names the detail of a bin's positive rate in %, which is missing without pairs.
@@ -92,12 +92,11 @@ func (n NoiseRate) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 		set = set.Pick(places)
 	}
 	of := func(drawn SampledPatches, name, metric string) {
-		top, details := try.E2(rates(drawn.Dispersion(false), n.Bins))
-		if set.Classes[0] == "background" {
-			// Without an object in two images there are no such rates.
-			if objects, without, err := rates(drawn.Dispersion(true), n.Bins); err == nil {
-				details[DetailObjects], details[DetailObjectPairs], details[detailObjectSlope] = objects, without[DetailAllPairs], without[DetailSlope]
-			}
+		background := set.Classes[0] == "background"
+		top, details := try.E2(rates(drawn.Dispersion(background), n.Bins))
+		if background {
+			all, with := try.E2(rates(drawn.Dispersion(false), n.Bins))
+			details[detailWithBackground], details[detailWithBackgroundPairs], details[detailWithBackgroundSlope] = all, with[DetailAllPairs], with[DetailSlope]
 		}
 		r.Numbers = append(r.Numbers, Number{Name: name, Metric: metric, Unit: "%", Value: top, Details: details})
 	}

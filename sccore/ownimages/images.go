@@ -237,7 +237,7 @@ func (s Start) given(key string) []string {
 //   - The steps are 20 epochs, 100 from random weights, but 200 at least and the paper's 100,000 at most.
 //   - The learning rate is the paper's 3·10⁻⁵ for a batch of 256, DINO's 5·10⁻⁴ from random weights, times the square root of the batch's share of 256 and
 //     the share of ViT-S's width in the encoder's. The last tenth of it is left at the end; a tenth of the steps are its warmup.
-//   - The target branch forgets within a thirtieth of the run.
+//   - The target branch forgets within a thirtieth of the run, as in the paper, but not within fewer than 33 steps, as in the real profile.
 //
 // The error names the setting that is wrong.
 func (s Start) Config(images int) (_ sccore.Config, err error) {
@@ -262,7 +262,7 @@ func (s Start) Config(images int) (_ sccore.Config, err error) {
 	c.LearningRate = round(rate * min(math.Sqrt(float64(c.Batch)/256), 1) * 384 / float64(v.Dim))
 	c.FinalLearningRate = round(c.LearningRate / 10)
 	c.WarmupSteps, c.MetricsEvery = c.Steps/10, max(c.Steps/500, 1)
-	c.TargetMomentum = min(max(1-30/float64(max(c.Steps, 1)), 0.99), 0.9997)
+	c.TargetMomentum = min(max(1-30/float64(max(c.Steps, 1)), 0.97), 0.9997)
 	c.Neighbours = min(c.Neighbours, max(images/8, 1))
 	try.E(settings.Apply(&c, s.Set...))
 	if s.Init != "" && c.Encoder != v.Name {

@@ -149,8 +149,11 @@ func (t *Trainer) measureGate(ctx context.Context, s Stage, dir string, say func
 	if chance, paired := said["objects_precision_top100"]; paired {
 		said["gate"] = said["objects_precision_top5"] / max(chance, 1e-9) // 0 without pairs of one class.
 	}
-	say("%s: correspondences at the start: AUC %.3f, of objects %.3f; precision at the top 1, 5, 10 and 100 %% of objects %.0f, %.0f, %.0f and %.0f %%", s.Name, said["auc"],
-		said["objects_auc"], said["objects_precision_top1"], said["objects_precision_top5"], said["objects_precision_top10"], said["objects_precision_top100"])
+	of := func(prefix string) string {
+		return fmt.Sprintf("AUC %.3f, precision at the top 1, 5, 10 and 100 %% %.0f, %.0f, %.0f and %.0f %%", said[prefix+"auc"],
+			said[prefix+"precision_top1"], said[prefix+"precision_top5"], said[prefix+"precision_top10"], said[prefix+"precision_top100"])
+	}
+	say("%s: correspondences at the start: %s; of objects: %s", s.Name, of(""), of("objects_"))
 	content, err := json.Marshal(said)
 	return errors.Join(err, atomicfile.WriteBytes(filepath.Join(dir, gateFile), content))
 }

@@ -28,6 +28,10 @@ func TestNoiseRateRecordsTableAndFigure(t *testing.T) {
 			if r.Value <= 0 || r.Value > 100 || !strings.Contains(r.Protocol, "its projector has random weights") {
 				t.Errorf("%s, %s: positive rate %g, %s", r.Cell, r.Column, r.Value, r.Protocol)
 			}
+			// Most patches of scenes are background, whose pairs are not among those that count.
+			if all, with := r.Details["all pairs"], r.Details["with background all pairs"]; !(all > 0 && all < with) || r.Value == r.Details["with background top decile"] {
+				t.Errorf("%s, %s: %g %% of all pairs share a class, with background %g %%; the top decile %v", r.Cell, r.Column, all, with, r)
+			}
 		}
 		tables, err := Study.Experiment().Tables(records, study.Smoke)
 		if err != nil || len(tables) != 2 || len(tables[0].Rows) != 1 || len(tables[1].Rows[0].Cells[1].Ours) != 3 {

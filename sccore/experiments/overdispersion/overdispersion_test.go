@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,6 +35,17 @@ func TestOverDispersionRecordsTableAndFigure(t *testing.T) {
 	if len(records) != 2*len(columns(profileConfig(study.Smoke))) {
 		t.Fatalf("%d records", len(records))
 	}
+	c := profileConfig(study.Smoke)
+	for _, r := range records { // An epoch is once through the scenes, which are half of each batch.
+		points, err := study.ReadCurve[sccore.StepMetrics](filepath.Join(r.Folder, r.Curve))
+		if err != nil {
+			t.Fatal(err)
+		}
+		numbers, err := summary(points, float64(2*c.Images)/float64(c.Second.Batch), qualities(c))
+		if want := numbers[slices.IndexFunc(numbers, func(n study.Number) bool { return n.Column == r.Column })]; err != nil || r.Value != want.Value {
+			t.Errorf("%s of line %s: %g, want %g (%v)", r.Column, r.Row, r.Value, want.Value, err)
+		}
+	}
 	tables, err := Study.Experiment().Tables(records, study.Smoke)
 	if err != nil || len(tables) != 1 || len(tables[0].Rows) != 2 || len(tables[0].Rows[1].Cells[0].Ours) != 1 {
 		t.Errorf("%d tables, %+v, %v", len(tables), tables, err)
@@ -58,7 +71,7 @@ func TestOverDispersionRecordsTableAndFigure(t *testing.T) {
 	}
 }
 
-// TestSummary: mIoU falls by 2 points each 10 steps in the last third, 4 a epoch of 20 steps; k-NN rises by 1.
+// TestSummary: mIoU falls by 2 points each 10 steps in the last third, 4 an epoch of 20 steps, 400 in 100 epochs; k-NN rises by 1.
 func TestSummary(t *testing.T) {
 	var points []sccore.StepMetrics
 	q := qualities(profileConfig(study.Quick))
@@ -75,7 +88,7 @@ func TestSummary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]float64{q[0].slope(): -4, q[1].slope(): 2, q[0].column: 44, q[1].column: 9, columnContrast: 0.3}
+	want := map[string]float64{q[0].slope(): -400, q[1].slope(): 200, q[0].column: 44, q[1].column: 9, columnContrast: 0.3}
 	for _, n := range numbers {
 		if math.Abs(n.Value-want[n.Column]) > 1e-9 {
 			t.Errorf("%s: %g, want %g", n.Column, n.Value, want[n.Column])

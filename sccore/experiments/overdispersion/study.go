@@ -256,8 +256,11 @@ func record(r *run, _ *recipe.Trainer) (err error) {
 		return nil
 	}
 	points := try.E1(study.ReadCurve[sccore.StepMetrics](filepath.Join(r.Dir, recipe.CurveFile)))
-	images := cmp.Or(r.Data.Train.Scenes, r.Data.Train.Objects)
-	numbers, err := summary(points, float64(images.Len())/float64(c.Second.Batch), qualities(c))
+	images, perStep := cmp.Or(r.Data.Train.Scenes, r.Data.Train.Objects), c.Second.Batch
+	if r.Data.Train.Scenes != nil && r.Data.Train.Objects != nil {
+		perStep /= 2 // The other half are objects.
+	}
+	numbers, err := summary(points, float64(images.Len())/float64(perStep), qualities(c))
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.Cell.Name(), err)
 	}
@@ -290,12 +293,12 @@ func summary(points []sccore.StepMetrics, epoch float64, qualities [2]quality) (
 	slope := func(name string) float64 {
 		values := lo.Map(points[last:], func(p sccore.StepMetrics, _ int) float64 { return p.Evaluated[name] })
 		_, perStep := stat.LinearRegression(steps[last:], values, nil, false)
-		return perStep * epoch
+		return 100 * perStep * epoch
 	}
 	final := func(name string) float64 { return points[len(points)-1].Evaluated[name] }
 	const overLast = "slope of the straight line through the evaluations in the last third of training; an epoch is once through the scenes"
 	for _, q := range qualities {
-		numbers = append(numbers, study.Number{Column: q.slope(), Metric: "slope of " + q.metric, Unit: "points per epoch", Value: slope(q.evaluated), Protocol: overLast})
+		numbers = append(numbers, study.Number{Column: q.slope(), Metric: "slope of " + q.metric, Unit: "points per 100 epochs", Value: slope(q.evaluated), Protocol: overLast})
 	}
 	for _, q := range qualities {
 		numbers = append(numbers, study.Number{Column: q.column, Metric: q.metric, Unit: "%", Value: final(q.evaluated), Protocol: "at the end"})
@@ -354,9 +357,9 @@ func patchesOf(encoded evaluation.Encoded, scenes *synthetic.Set) dispersion.Pat
 func Figure(r study.Results, out string) (figures.CurvesRow, error) {
 	q := qualities(profileConfig(r.Profile))
 	f := figures.CurvesRow{
-		{Title: fmt.Sprintf("patches%s, %s profile", figures.OnImages[r.Kinds()[0].Kind], r.Profile), X: "step", Y: q[0].title},
+		{Title: "patches" + figures.OnImages[r.Kinds()[0].Kind], X: "step", Y: q[0].title},
 		{Title: "images", X: "step", Y: q[1].title},
-		{Title: "similarity", X: "step", Y: "cosine, one class − two classes"},
+		{Title: fmt.Sprintf("similarity, %s profile", r.Profile), X: "step", Y: "cosine, one class − two classes"},
 	}
 	for _, row := range rows {
 		along := map[int]*[3][]float64{} // By step, the values of each panel.

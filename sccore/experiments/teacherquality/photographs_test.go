@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/recipe"
@@ -110,6 +111,9 @@ func TestTeacherQualityOnPhotographs(t *testing.T) {
 	row := regexp.MustCompile(`\| \+ PaKA \| 1 → 0\.\d+ \| the run's own branches \|`)
 	if text := tables[0].Markdown(); !row.MatchString(text) || !strings.Contains(text, "on photographs") {
 		t.Errorf("table\n%s", text)
+	}
+	if !slices.ContainsFunc(tables[0].Rows, func(row figures.Row) bool { return row.Cells[1].Images.N > 0 }) {
+		t.Error("no gain has an interval over test images")
 	}
 	if gains := Gains(results, true); len(gains.Series) != 2 || len(gains.Series[0].X)+len(gains.Series[1].X) != 5 {
 		t.Errorf("%d series", len(gains.Series))

@@ -99,7 +99,11 @@ func (k kind) gains() figures.Table {
 				heads[3], heads[4] = strings.Join(precisions, " / "), fmt.Sprintf("%.2f", auc)
 			}
 		}
-		t.Rows = append(t.Rows, figures.Row{Heads: heads, Cells: []figures.Cell{k.Cell(c.row(), k.column), k.Derived(gain, k.column, c.row(), alignment)}})
+		cells := []figures.Cell{k.Cell(c.row(), k.column), k.Derived(gain, k.column, c.row(), alignment)}
+		if c.concentrates() {
+			cells[1].Images = k.Images(figures.Quantity{Column: k.column, Row: c.row(), MinusRow: alignment})
+		}
+		t.Rows = append(t.Rows, figures.Row{Heads: heads, Cells: cells})
 	}
 	k.Describe(&t, "%", k.column)
 	return t

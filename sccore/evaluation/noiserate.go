@@ -64,6 +64,9 @@ const (
 	detailWithBackgroundSlope = "with background slope"
 )
 
+// background is the name of a class whose pairs say nothing about correspondences.
+const background = "background"
+
 // BinRate names the detail of a bin's positive rate in %, which is missing without pairs.
 func BinRate(bin int) string { return fmt.Sprintf("bin %d rate", bin) }
 
@@ -76,13 +79,16 @@ func DecileRate(decile int) string { return fmt.Sprintf("decile %d rate", decile
 // Open opens test images, of which each seed draws its own.
 func (n NoiseRate) Open(s Source) (Data, error) {
 	d, err := s.Segmentation(datasets.Test)
+	if err == nil && d.Test.Classes[0] == background {
+		d.ID += "; pairs without background" // Older records are of all pairs.
+	}
 	if most := n.Sample.Images; err == nil && most > 0 && most < d.Test.Len() {
 		d.ID = fmt.Sprintf("%d drawn by the seed of (%s)", most, d.ID)
 	}
 	return d, err
 }
 
-// Measure measures the positive rate of the top decile, for patch tokens and for projected features. The rates of bins and of all deciles are details.
+// Measure measures the positive rate of the top decile, for patch tokens and for projected features, without patches of background. The rates of bins and of all deciles are details.
 func (n NoiseRate) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
 	defer try.Handle(&err)
 	set := d.Test
@@ -92,9 +98,8 @@ func (n NoiseRate) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 		set = set.Pick(places)
 	}
 	of := func(drawn SampledPatches, name, metric string) {
-		background := set.Classes[0] == "background"
-		top, details := try.E2(rates(drawn.Dispersion(background), n.Bins))
-		if background {
+		top, details := try.E2(rates(drawn.Dispersion(set.Classes[0] == background), n.Bins))
+		if set.Classes[0] == background {
 			all, with := try.E2(rates(drawn.Dispersion(false), n.Bins))
 			details[detailWithBackground], details[detailWithBackgroundPairs], details[detailWithBackgroundSlope] = all, with[DetailAllPairs], with[DetailSlope]
 		}

@@ -190,7 +190,7 @@ func TestAFigureThatCannotBeDrawnIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, column := range []string{"mIoU slope", "mIoU"} {
+	for _, column := range []string{"mIoU per 100 epochs", "mIoU"} {
 		r := study.Record{Experiment: e.Name, Cell: "line2/seed0", Row: "2", Column: column, Value: 31.25, Profile: study.Smoke, Config: study.EncodeConfig(cells[0].Config), Curve: "gone.jsonl"}
 		if err := r.Append(study.Folder(out, e.Name)); err != nil {
 			t.Fatal(err)

@@ -48,7 +48,7 @@ const columnContrast = "contrast"
 // quality is what becomes better or worse along training. Its column has the value at the end, and another one the slope over the last third.
 type quality struct{ column, evaluated, metric, title string }
 
-func (q quality) slope() string { return q.column + " slope" }
+func (q quality) slope() string { return q.column + " per 100 epochs" }
 
 // measured are the points of a curve at which it was evaluated.
 func (q quality) measured(points []sccore.StepMetrics) []sccore.StepMetrics {

@@ -91,7 +91,7 @@ func OpenAnnotated(o study.Options, c Recall, size, shares, seed int, start stri
 	opened := try.E1(Annotated(evaluation.Source{Dir: o.Data, Dataset: "voc2012", Classes: c.Classes}, "recall.classes", datasets.Train))
 	cut := o.SharesOf(opened.Name, opened.Train.Len(), "images", shares)
 	d.Described = study.Described{ID: study.IdentityOfShares(opened.ID, cut) + start, Name: Images, Unread: []string{}}
-	try.E(d.openRecall(o, c, seed, shares))
+	try.E(d.openRecall(o, c))
 	scenes, err := opened.Train.Share(seed, cut).AnnotatedScenes(size)
 	if err == nil {
 		d.Train = sccore.Data{Objects: scenes, Labels: scenes.Labels, Background: scenes.Background()}
@@ -133,7 +133,7 @@ func read(o study.Options, config Config, seed int, start string) (d Data, err e
 	}
 	d.Train = sccore.Data{Objects: both[0], Scenes: both[1]}
 	if config.Recall.Size > 0 {
-		err = d.openRecall(o, config.Recall, seed, config.Shares)
+		err = d.openRecall(o, config.Recall)
 	}
 	return d, err
 }

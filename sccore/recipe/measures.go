@@ -274,8 +274,8 @@ var RecallColumns = []string{ColumnRecall, ColumnNearestRecall, ColumnForeground
 // Recall says how the patches of PASCAL VOC measure encoders that are trained on real images; see [evaluation.PatchRecall].
 type Recall struct {
 	Size int `json:"size" range:"0|[8,2048]"` // Height and width in pixels that images are resized to; 0 leaves the measure out.
-	// The classes that count, with commas between them; empty for all. Each seed's share of the test images must have patches of each; so the quick profile takes
-	// the seven that a small part of the dataset has enough of.
+	// The classes that count, with commas between them; empty for all. Test images must have patches of each; so the quick profile takes the seven that a small
+	// part of the dataset has enough of.
 	Classes string `json:"classes"`
 	Least   int    `json:"least" range:"[1,4000]"` // Classes with fewer patches, in training or in testing, are left out.
 }
@@ -290,9 +290,8 @@ func missingRecall(dir string) (missing []string) {
 	return nil
 }
 
-// openRecall opens PASCAL VOC below the data folder. Every seed trains the classifiers on all training images, because a fifth of a small set has too few patches
-// of a class, and tests them on its share of the test images. Without the dataset it opens nothing.
-func (d *Data) openRecall(o study.Options, c Recall, seed, shares int) error {
+// openRecall opens PASCAL VOC below the data folder: in every seed, all training and test images measure. Without the dataset it opens nothing.
+func (d *Data) openRecall(o study.Options, c Recall) error {
 	var sets [2]*datasets.Segmentation
 	var identities []string
 	for i, split := range []datasets.Split{datasets.Train, datasets.Test} {
@@ -304,12 +303,6 @@ func (d *Data) openRecall(o study.Options, c Recall, seed, shares int) error {
 			return err
 		}
 		set, identity := cmp.Or(opened.Train, opened.Test), opened.ID
-		if split == datasets.Test {
-			if shares = o.SharesOf(set.Name, set.Len(), "images", shares); shares > 1 {
-				identity += fmt.Sprintf(", of it %d shares, one for a seed", shares)
-			}
-			set = set.Share(seed, shares)
-		}
 		if o.Profile == study.Smoke {
 			identity += smokeIdentity
 			set = set.Pick(datasets.Spread(set.Len(), smokeImages))

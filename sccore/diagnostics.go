@@ -32,8 +32,8 @@ type Diagnostics struct {
 	// Lengths are the Euclidean lengths of the gradients of the losses, without their λ, on the features that they share: the [CLS] and patch tokens of
 	// all views of the online branch, on one part of a batch. A loss that is off has 0. So does L_proto, which moves the prototypes alone.
 	Lengths losses.Lambdas
-	// Precision has the percentage of patch pairs of one class among the 1, 5 and 10 % of highest S_t, leaving out pairs that nobody can judge: pairs with an
-	// unlabelled patch and, where background has no label, pairs of two patches of background. Nil without labels or a loss of patches.
+	// Precision has the percentage of patch pairs of one class among the 1, 5 and 10 % of highest S_t, leaving out pairs that nobody can judge: pairs of two
+	// patches of background and, where background has a label, pairs with an unlabelled patch. Nil without labels or a loss of patches.
 	Precision []float64
 	// Pairs are over all these pairs, and Objects over pairs of two patches of objects.
 	Pairs, Objects Pairs

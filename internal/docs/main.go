@@ -40,7 +40,7 @@ func main() {
 	profile := flag.String("profile", "quick", "PROFILE of the records")
 	data := flag.String("data", "", "what the records were measured on, in a few WORDS")
 	var columns []string
-	flag.Func("column", "TITLE=COLUMN of a column of the records, in the order of the table; may be repeated; by default all columns", func(column string) error {
+	flag.Func("column", "TITLE=COLUMN of a column of the records, or TITLE=COLUMN:DETAIL, in the order of the table; may be repeated; by default all columns", func(column string) error {
 		columns = append(columns, column)
 		return nil
 	})

@@ -41,7 +41,7 @@ func (n NoiseRate) Rules() error {
 
 // Protocol describes the evaluation in one line.
 func (n NoiseRate) Protocol() string {
-	return fmt.Sprintf("share of pairs of patches of different images that have one class, among the tenth with the highest cosine of patch tokens, and of features that the target branch projects; %d patches of each image of %d px",
+	return fmt.Sprintf("share of pairs of patches of different images, without background where it is a class, that have one class, among the tenth with the highest cosine of patch tokens, and of features that the target branch projects; %d patches of each image of %d px",
 		n.Sample.PerImage, n.Sample.Size)
 }
 
@@ -54,7 +54,7 @@ const (
 // Names of details.
 const (
 	DetailTrend    = "trend"         // Rank correlation of the positive rate with similarity, over the deciles.
-	DetailAllPairs = "all pairs"     // The positive rate of all pairs, %.
+	DetailAllPairs = "all pairs"     // The positive rate of all pairs, without background, %.
 	detailPairs    = "million pairs" // How many there are.
 	DetailSlope    = "slope"         // Of the positive rate over the deciles, in points per decile.
 

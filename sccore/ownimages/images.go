@@ -237,7 +237,7 @@ func (s Start) given(key string) []string {
 //   - The steps are 20 epochs, 100 from random weights, but 200 at least and the paper's 100,000 at most.
 //   - The learning rate is the paper's 3·10⁻⁵ for a batch of 256, DINO's 5·10⁻⁴ from random weights, times the square root of the batch's share of 256 and
 //     the share of ViT-S's width in the encoder's. The last tenth of it is left at the end; a tenth of the steps are its warmup.
-//   - The target branch forgets within a thirtieth of the run, as in the paper, but not within fewer than 33 steps, as in the real profile.
+//   - The target branch averages over a thirtieth of the run, as in the paper, but over 33 steps at least, as many as in the real profile.
 //
 // The error names the setting that is wrong.
 func (s Start) Config(images int) (_ sccore.Config, err error) {

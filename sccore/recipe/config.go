@@ -33,8 +33,8 @@ type Config struct {
 	Probe  evaluation.PatchProbe `json:"probe"`
 	KNN    knn.Classifier        `json:"knn"`
 
-	// Shares is the number of shares that the real images to train on and to test on are cut into. Seed 0 has the first share, and so on, so that no image trains or
-	// tests two seeds. The images that train the classifiers of recall serve all seeds, and so does a start from a file. 1 gives all images to every seed. It is 0 for
+	// Shares is the number of shares that the real images to train on, and to classify, are cut into. Seed 0 has the first share, and so on, so that no such image
+	// serves two seeds. The images that recall is measured on serve all seeds, and so does a start from a file. 1 gives all images to every seed. It is 0 for
 	// synthetic images, which are drawn for each seed.
 	Shares int    `json:"shares,omitzero" range:"[0,2^20]"`
 	Recall Recall `json:"recall,omitzero"` // Measures patches of real images; zero for synthetic ones.

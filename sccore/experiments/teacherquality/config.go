@@ -31,7 +31,7 @@ type Config struct {
 	// A start and a teacher that have learnt something from photographs took an hour, so both come from files.
 	Init        string        `json:"init,omitzero"`    // A checkpoint that all runs start from: the file first/final.safetensors of a run of pretrain. Only for photographs.
 	TeacherFile string        `json:"teacher,omitzero"` // Another one, whose online branch is the frozen third encoder, with its head; or an encoder alone, whose patch tokens are compared. Only for photographs.
-	Shares      int           `json:"shares,omitzero"`  // The number of shares that the images to train on and to test on are cut into. Seed 0 has the first share, and so on; 1 gives all to every seed. It is 0 for synthetic images.
+	Shares      int           `json:"shares,omitzero"`  // The number of shares that the images to train on are cut into. Seed 0 has the first share, and so on; 1 gives all to every seed. It is 0 for synthetic images.
 	Recall      recipe.Recall `json:"recall,omitzero"`  // Measures patches of the test images; zero for synthetic images.
 }
 

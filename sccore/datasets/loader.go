@@ -116,14 +116,7 @@ func (o *Order) At(position, n int) (epoch, image int) {
 // read reads the batch of one step.
 func (l Loader) read(ctx context.Context, step int, orders *[2]Order) (*Batch, error) {
 	b := &Batch{Step: step}
-	switch {
-	case l.Scenes == nil:
-		b.Objects = l.BatchSize
-	case l.Objects == nil:
-		b.Scenes = l.BatchSize
-	default:
-		b.Objects, b.Scenes = l.BatchSize/2, l.BatchSize/2
-	}
+	b.Objects, b.Scenes = PerBatch(l.BatchSize, l.Objects, l.Scenes)
 	for i := range b.Objects {
 		_, image := orders[0].At(step*b.Objects+i, l.Objects.Len())
 		b.Images = append(b.Images, int32(image))
@@ -227,6 +220,17 @@ func (l Loader) readInto(b *Batch, position int, pixels []uint8) (skipped []Skip
 		skipped = append(skipped, one)
 		b.Images[position] = int32(first + (int(b.Images[position])-first+1)%source.Len())
 	}
+}
+
+// PerBatch returns how many objects and scenes are in a batch: half of each where there are both.
+func PerBatch(batch int, objects, scenes Source) (ofObjects, ofScenes int) {
+	switch {
+	case scenes == nil:
+		return batch, 0
+	case objects == nil:
+		return 0, batch
+	}
+	return batch / 2, batch / 2
 }
 
 // Count returns the number of images of a source, 0 if it is nil.

@@ -64,9 +64,6 @@ const (
 	detailWithBackgroundSlope = "with background slope"
 )
 
-// background is the name of a class whose pairs say nothing about correspondences.
-const background = "background"
-
 // BinRate names the detail of a bin's positive rate in %, which is missing without pairs.
 func BinRate(bin int) string { return fmt.Sprintf("bin %d rate", bin) }
 
@@ -79,7 +76,7 @@ func DecileRate(decile int) string { return fmt.Sprintf("decile %d rate", decile
 // Open opens test images, of which each seed draws its own.
 func (n NoiseRate) Open(s Source) (Data, error) {
 	d, err := s.Segmentation(datasets.Test)
-	if err == nil && d.Test.Classes[0] == background {
+	if err == nil && d.Test.HasBackground() {
 		d.ID += "; pairs without background" // Older records are of all pairs.
 	}
 	if most := n.Sample.Images; err == nil && most > 0 && most < d.Test.Len() {
@@ -88,7 +85,8 @@ func (n NoiseRate) Open(s Source) (Data, error) {
 	return d, err
 }
 
-// Measure measures the positive rate of the top decile, for patch tokens and for projected features, without patches of background. The rates of bins and of all deciles are details.
+// Measure measures the positive rate of the top decile, for patch tokens and for projected features, without patches of background. The rates of bins and of
+// all deciles are details.
 func (n NoiseRate) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
 	defer try.Handle(&err)
 	set := d.Test
@@ -98,8 +96,8 @@ func (n NoiseRate) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 		set = set.Pick(places)
 	}
 	of := func(drawn SampledPatches, name, metric string) {
-		top, details := try.E2(rates(drawn.Dispersion(set.Classes[0] == background), n.Bins))
-		if set.Classes[0] == background {
+		top, details := try.E2(rates(drawn.Dispersion(set.HasBackground()), n.Bins))
+		if set.HasBackground() {
 			all, with := try.E2(rates(drawn.Dispersion(false), n.Bins))
 			details[detailWithBackground], details[detailWithBackgroundPairs], details[detailWithBackgroundSlope] = all, with[DetailAllPairs], with[DetailSlope]
 		}

@@ -332,7 +332,7 @@ func (d Data) RecallMeasures(c Recall, probe evaluation.PatchProbe) []Measure {
 	e.Size, e.Least, e.Probe = c.Size, c.Least, probe
 	m := Measure{Evaluation: e, Images: evaluation.Data{Train: d.Annotated[0], Test: d.Annotated[1]}}
 	for _, column := range RecallColumns {
-		if classes := d.Annotated[0].Classes; column == ColumnForegroundRecall && (c.Classes == "" || len(classes) < 3 || classes[0] != "background") {
+		if column == ColumnForegroundRecall && (c.Classes == "" || len(d.Annotated[0].Classes) < 3 || !d.Annotated[0].HasBackground()) {
 			continue
 		}
 		m.Numbers = append(m.Numbers, study.Number{Column: column, Metric: "recall", Unit: "%", Data: d.ID + d.annotated})

@@ -278,7 +278,7 @@ func (r Record) byImage() (counts stats.ByImage) {
 // nothing of other seeds. N is 0 for details and for several columns, and unless all records of the rows have counts of as many images.
 func (r Results) Images(q figures.Quantity) stats.Interval {
 	drawn, counts, images := Results{runs: map[[2]string][]Record{}}, map[[2]string][]stats.ByImage{}, 0
-	for _, row := range rowsOf(q) {
+	for _, row := range lo.Uniq(rowsOf(q)) { // A row minus itself is one.
 		key := [2]string{row, q.Column}
 		drawn.runs[key] = slices.Clone(r.runs[key])
 		for _, record := range r.runs[key] {

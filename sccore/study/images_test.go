@@ -55,6 +55,9 @@ func TestIntervalsOverImages(t *testing.T) {
 	if alone.High-alone.Low < 1.5*(got.High-got.Low) {
 		t.Errorf("the interval of a row, %+v, is hardly wider than that of a paired difference, %+v", alone, got)
 	}
+	if itself := results.Images(figures.Quantity{Column: "recall", Row: "filter", MinusRow: "filter"}); itself.N != images || itself.Low != 0 || itself.High != 0 {
+		t.Errorf("a row minus itself: %+v", itself)
+	}
 	// The better of two is the block in each draw.
 	if best := results.Images(figures.Quantity{Column: "recall", Row: "filter", MinusRow: "start & block"}); best.High >= got.High || best.Mean != results.Images(figures.Quantity{Column: "recall", Row: "filter", MinusRow: "block"}).Mean {
 		t.Errorf("%+v minus the better of two", best)

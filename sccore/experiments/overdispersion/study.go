@@ -256,11 +256,10 @@ func record(r *run, _ *recipe.Trainer) (err error) {
 		return nil
 	}
 	points := try.E1(study.ReadCurve[sccore.StepMetrics](filepath.Join(r.Dir, recipe.CurveFile)))
-	images, perStep := cmp.Or(r.Data.Train.Scenes, r.Data.Train.Objects), c.Second.Batch
-	if r.Data.Train.Scenes != nil && r.Data.Train.Objects != nil {
-		perStep /= 2 // The other half are objects.
-	}
-	numbers, err := summary(points, float64(images.Len())/float64(perStep), qualities(c))
+	train := r.Data.Train
+	objects, scenes := datasets.PerBatch(c.Second.Batch, train.Objects, train.Scenes)
+	epoch := float64(cmp.Or(train.Scenes, train.Objects).Len()) / float64(cmp.Or(scenes, objects))
+	numbers, err := summary(points, epoch, qualities(c))
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.Cell.Name(), err)
 	}

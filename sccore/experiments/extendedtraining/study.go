@@ -69,6 +69,7 @@ func lacks(profile study.Profile, row string) bool {
 func ProfileConfig(profile study.Profile, read bool, baseline string) Config {
 	c := Config{Config: maintable.ProfileConfig(profile, read), Start: selfdistillation.Default(baseline), Own: selfdistillation.Default(baseline)}
 	c = study.Configured(Name, c, string(profile), "method")
+	recipe.FollowSteps(&c.Second, study.Options{Profile: profile})
 	c.First = sccore.Ablations[2].Config(c.Second)
 	method, own := c.Second, &c.Own
 	own.Batch, own.Steps, own.WarmupSteps, own.LearningRate, own.FinalLearningRate = method.Batch, method.Steps, method.WarmupSteps, method.LearningRate, method.FinalLearningRate
@@ -121,9 +122,13 @@ func cells(o study.Options, dataset string) (cells []study.Cell[Config], err err
 	defer try.Handle(&err)
 	read, configs := dataset == recipe.Images, map[string]Config{}
 	for _, baseline := range selfdistillation.Names {
-		c := ProfileConfig(o.Profile, read, baseline)
-		// "dino.own.rate=0.1" is for one baseline, "own.rate=0.1" for all.
-		try.E(settings.Apply(&c, settings.For(o.Set, baseline, selfdistillation.Names)...))
+		o, c := o, ProfileConfig(o.Profile, read, baseline)
+		o.Set = settings.For(o.Set, baseline, selfdistillation.Names) // "dino.own.rate=0.1" is for one baseline, "own.rate=0.1" for all.
+		try.E(settings.Apply(&c, o.Set...))
+		recipe.FollowSteps(&c.Second, o)
+		for key, momentum := range map[string]*float64{"first": &c.First.TargetMomentum, "own": &c.Own.TargetMomentum} {
+			*momentum = lo.Ternary(settings.Given(o.Set, key+".momentum"), *momentum, c.Second.TargetMomentum)
+		}
 		if c.Own.Method != baseline || c.Start.Method != baseline {
 			return nil, fmt.Errorf("--set own.method=%s, start.method=%s: choose baselines with --only '%s'", c.Own.Method, c.Start.Method, c.Own.Method)
 		}

@@ -83,7 +83,7 @@ const start = "start"
 // profileConfig returns the configuration of a profile before --set.
 func profileConfig(profile study.Profile) recipe.Config {
 	c := study.Configured(Name, recipe.ProfileConfig(profile, profile == study.Full), string(profile))
-	c.FollowSteps(profile)
+	recipe.FollowSteps(&c.Second, study.Options{Profile: profile})
 	return c
 }
 

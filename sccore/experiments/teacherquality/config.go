@@ -132,14 +132,20 @@ func conditions(profile study.Profile, photographs bool) (all []Condition) {
 
 // profileConfig returns the configuration of a profile without a condition and before --set, for photographs or for synthetic images.
 func profileConfig(profile study.Profile, photographs bool) Config {
-	trained := recipe.ProfileConfig(lo.Ternary(profile == study.Full, study.Quick, profile), photographs)
+	trained := recipe.ProfileConfig(trainedAs(profile), photographs)
 	c := study.Configured(Name, Config{First: trained.First, Second: trained.Second, Probe: trained.Probe}, string(profile), study.Kind(photographs))
+	recipe.FollowSteps(&c.Second, study.Options{Profile: trainedAs(profile)})
 	if photographs {
 		c.First, c.Shares, c.Recall = sccore.Config{}, trained.Shares, trained.Recall
 	} else {
 		c.Third = c.First
 	}
 	return c
+}
+
+// trainedAs is the profile that a profile trains like: the full one has more runs than the quick one, but no longer ones.
+func trainedAs(profile study.Profile) study.Profile {
+	return lo.Ternary(profile == study.Full, study.Quick, profile)
 }
 
 // photographs reports whether the configuration is for photographs.

@@ -106,6 +106,7 @@ func cells(o study.Options, dataset string) (cells []study.Cell[Config], err err
 	photographs := dataset == voc
 	base := profileConfig(o.Profile, photographs)
 	try.E(settings.Apply(&base, o.Set...))
+	recipe.FollowSteps(&base.Second, study.Options{Profile: trainedAs(o.Profile), Set: o.Set, Warn: o.Warn})
 	if base != base.shared() {
 		return nil, errors.New("--set condition: choose runs with --only 'cotap/share1/labels'")
 	}

@@ -68,7 +68,7 @@ func TestAblationReadsImages(t *testing.T) {
 		t.Helper()
 		warned, trained = nil, false
 		err := Study.Run(t.Context(), b, study.Options{
-			Profile: study.Smoke, Data: dir, Out: out, Only: only, Set: append(set, "first.steps=3", "second.steps=2", "knn.k=3"),
+			Profile: study.Smoke, Data: dir, Out: out, Only: only, Set: append(set, "first.steps=3", "second.steps=2", "second.momentum=0.9", "knn.k=3"),
 			CheckpointEvery: time.Minute, Warn: func(line string) {
 				if !strings.Contains(line, "recall over patches") { // There is no PASCAL VOC.
 					warned = append(warned, line)

@@ -345,13 +345,6 @@ func (w baseline) Run(r *run) (err error) {
 	return record(r, frozen, how)
 }
 
-// anyPoint is what points of all curves have: the baselines' and the method's, which are sccore.StepMetrics.
-type anyPoint struct {
-	Step      int                `json:"step"`
-	Total     float64            `json:"total"`
-	Evaluated map[string]float64 `json:"evaluated"`
-}
-
 // train completes a training from its last checkpoint or from begin.
 func (w baseline) train(r *run, begin func() error, evaluators []train.Evaluator) error {
 	var curve []selfdistillation.StepMetrics

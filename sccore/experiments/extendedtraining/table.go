@@ -166,3 +166,10 @@ func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
 		}
 	}
 }
+
+// anyPoint is what points of all curves have: the baselines' and the method's, which are sccore.StepMetrics.
+type anyPoint struct {
+	Step      int                `json:"step"`
+	Total     float64            `json:"total"`
+	Evaluated map[string]float64 `json:"evaluated"`
+}

@@ -32,7 +32,7 @@ func TestPretrainRecordsWhatItSkips(t *testing.T) {
 		var warned []string
 		ctx, stop := context.WithCancel(t.Context())
 		options := study.Options{
-			Profile: study.Smoke, Data: data, Out: out, Set: append([]string{"first.steps=4", "second.steps=4", "second.gauge_every=1"}, small...),
+			Profile: study.Smoke, Data: data, Out: out, Set: append([]string{"first.steps=4", "second.steps=4", "second.momentum=0.9", "second.gauge_every=1"}, small...),
 			Warn: func(line string) {
 				if !strings.Contains(line, "recall over patches") { // There is no PASCAL VOC.
 					warned = append(warned, line)

@@ -146,6 +146,21 @@ func TestRefusesWhatItCannotDo(t *testing.T) {
 }
 
 // TestClaim judges made-up numbers.
+// Trainings that are compared have one momentum, which follows their steps unless it is set.
+func TestMomentumFollowsTheSteps(t *testing.T) {
+	set := []string{"first.steps=300", "second.steps=300", "own.steps=300", "ibot.own.momentum=0.5"}
+	all, err := cells(study.Options{Profile: study.Quick, Seeds: 1, Set: set}, "synthetic")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		want := lo.Ternary(baselineOf(c) == selfdistillation.IBOT, 0.5, 0.98)
+		if c.Config.First.TargetMomentum != 0.98 || c.Config.Second.TargetMomentum != 0.98 || c.Config.Own.TargetMomentum != want {
+			t.Errorf("%s: momentum %g, %g and %g, want 0.98, 0.98 and %g", c.Name(), c.Config.First.TargetMomentum, c.Config.Second.TargetMomentum, c.Config.Own.TargetMomentum, want)
+		}
+	}
+}
+
 func TestClaim(t *testing.T) {
 	var records []study.Record
 	for i, baseline := range selfdistillation.Names {

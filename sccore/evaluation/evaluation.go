@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/samber/lo"
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -94,6 +95,7 @@ type Number struct {
 	Unit    string             `json:"unit,omitempty"` // "%", or empty.
 	Value   float64            `json:"value"`
 	Details map[string]float64 `json:"details,omitempty"` // Further numbers, by name.
+	Images  stats.ByImage      `json:"-"`                 // The counts of the test images behind it; nil where it has none.
 }
 
 // String returns the number for people.

@@ -101,17 +101,17 @@ func (p PatchRecall) Measure(ctx context.Context, e *Encoder, d Data) (r Result,
 	try.E(e.fits(p.Size))
 	recalls := try.E1(p.Evaluate(ctx, e.backend, e.frozen(d.Train, p.Size), e.frozen(d.Test, p.Size)))
 	r.Report, r.Protocol = recalls, fmt.Sprintf("%s; classes %s", p.Protocol(), strings.Join(recalls.Names, ", "))
-	number := func(name string, value func(Recall) float64) {
+	number := func(name string, images stats.ByImage, value func(Recall) float64) {
 		details := map[string]float64{
 			"chance": recalls.All.Chance, "training_patches_per_class": float64(recalls.All.Training), "test_patches": float64(recalls.All.Test),
 		}
 		if f := recalls.Foreground; f != nil {
 			details["foreground"], details["foreground_chance"], details["foreground_training_patches_per_class"] = value(*f), f.Chance, float64(f.Training)
 		}
-		r.Numbers = append(r.Numbers, Number{Name: name, Metric: "recall", Unit: "%", Value: value(recalls.All), Details: details})
+		r.Numbers = append(r.Numbers, Number{Name: name, Metric: "recall", Unit: "%", Value: value(recalls.All), Details: details, Images: images})
 	}
-	number("linear", func(r Recall) float64 { return r.Linear })
-	number("k-NN", func(r Recall) float64 { return r.KNN })
+	number("linear", recalls.ByImage[0], func(r Recall) float64 { return r.Linear })
+	number("k-NN", recalls.ByImage[1], func(r Recall) float64 { return r.KNN })
 	return r, nil
 }
 

@@ -3,6 +3,7 @@ package patchrecall
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"image"
@@ -18,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/study"
@@ -77,31 +79,24 @@ func TestRecallRecordsAndTables(t *testing.T) {
 	})
 }
 
-// TestRecallOfAFolder: each seed has its own share of a dataset's images, and a seed beyond the last share is an error. Classes without patches are left out.
+// TestRecallOfAFolder: each seed tests on all images of a dataset, and records have the counts of each image. Classes without patches are left out.
 func TestRecallOfAFolder(t *testing.T) {
 	dir := t.TempDir()
 	writeVOC(t, dir)
-	records := studytest.Smoke(t, Study.Experiment(), testbackend.Soonest(t), study.Options{Out: t.TempDir(), Data: dir, Seeds: 2})
+	out := t.TempDir()
+	records := studytest.Smoke(t, Study.Experiment(), testbackend.Soonest(t), study.Options{Out: out, Data: dir, Seeds: 2})
 	if len(records) != 4 {
 		t.Fatalf("%d records", len(records))
 	}
-	patches := map[float64]bool{}
 	for _, r := range records {
-		patches[r.Details["test_patches"]] = true
-		if !strings.Contains(r.Protocol, fmt.Sprintf("share %d of 3", r.Seed+1)) || !strings.Contains(r.Protocol, "classes background, ") || strings.Contains(r.Protocol, "tvmonitor") {
+		if !strings.Contains(r.Protocol, "classes background, ") || strings.Contains(r.Protocol, "tvmonitor") || !strings.Contains(r.Protocol, "all test images") {
 			t.Errorf("protocol %q", r.Protocol)
 		}
-	}
-	whole := studytest.Smoke(t, Study.Experiment(), testbackend.Soonest(t), study.Options{Out: t.TempDir(), Data: dir, Seeds: 1, Set: []string{"shares=1"}})[0]
-	if most := whole.Details["test_patches"]; patches[most] {
-		t.Errorf("a seed tests on all %g patches, want on the patches of its share", most)
-	}
-	if all := "training_patches_per_class"; whole.Details[all] != records[0].Details[all] {
-		t.Errorf("%g training patches of a class, want as many as over all images, %g", records[0].Details[all], whole.Details[all])
-	}
-	options := study.Options{Profile: study.Smoke, Out: t.TempDir(), Data: dir, Seeds: 4}
-	if err := Study.Run(context.Background(), testbackend.Soonest(t), options); err == nil || !strings.Contains(err.Error(), "4 seeds and 3 shares") {
-		t.Errorf("a fourth seed: %v", err)
+		var counts stats.ByImage
+		content, err := os.ReadFile(r.File(out, r.Images))
+		if errors.Join(err, json.Unmarshal(content, &counts)) != nil || len(counts) != 20 || math.Abs(counts.Score(nil)-r.Value) > 1e-9 {
+			t.Errorf("%s: recall %g, by image %g of %d images, want 20, %v", r.Cell, r.Value, counts.Score(nil), len(counts), err)
+		}
 	}
 }
 
@@ -138,7 +133,7 @@ func writeVOC(t *testing.T, dir string) {
 
 func TestRecallOptions(t *testing.T) {
 	for set, want := range map[string]string{
-		"purity=0.4": "purity 0.4", "per_class=0": "per_class 0", "least=5000": "least 5000", "least=0": "least 0", "shares=0": "shares 0", "size=0": "size 0", "images=1": "images 1", "encoder.row=first": "weights.ROW=FILE",
+		"purity=0.4": "purity 0.4", "per_class=0": "per_class 0", "least=5000": "least 5000", "least=0": "least 0", "size=0": "size 0", "images=1": "images 1", "encoder.row=first": "weights.ROW=FILE",
 	} {
 		options := study.Options{Profile: study.Smoke, Out: t.TempDir(), Set: []string{set}}
 		if err := Study.Run(context.Background(), nil, options); err == nil || !strings.Contains(err.Error(), want) {

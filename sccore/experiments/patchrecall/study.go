@@ -23,22 +23,15 @@ import (
 // Study is the experiment.
 var Study = encoders.Experiment[Config]{
 	Grid: encoders.Grid[Config]{
-		Name: "patch-recall", Table: "semantic_seg", Shares: func(c Config) int { return c.Shares }, Rules: rules,
+		Name: "patch-recall", Table: "semantic_seg", Rules: rules,
 	},
 	Evaluation: func(c Config) evaluation.Evaluation { return c.recall() },
-	// Each seed tests on its own images, so that intervals over seeds have the part of the images in them. All images train, because a fifth of a small set has too few
-	// patches of a class.
-	Part: func(o study.Options, d evaluation.Data, c Config, seed int) evaluation.Data {
+	Part: func(o study.Options, d evaluation.Data, c Config, _ int) evaluation.Data { // Real images serve every seed.
 		if o.Data == "" {
 			d.Note = "images drawn for the seed"
 			return d
 		}
 		d.Note = "all test images"
-		if shares := o.SharesOf(d.Name, d.Test.Len(), "images", c.Shares); shares > 1 {
-			d.ID += fmt.Sprintf("; of the test images %d shares, one for a seed", shares)
-			d.Note = fmt.Sprintf("share %d of %d of the test images", seed+1, shares)
-			d.Test = d.Test.Share(seed, shares)
-		}
 		d.Train, d.Test = d.Train.Pick(datasets.Spread(d.Train.Len(), c.Images)), d.Test.Pick(datasets.Spread(d.Test.Len(), c.Images))
 		return d
 	},
@@ -59,8 +52,7 @@ type Config struct {
 	encoders.Config
 
 	Size     int     `json:"size" range:"[1,2048]"`                 // Side in pixels that images are resized to.
-	Images   int     `json:"images" range:"[0,2^30]"`               // Images per split and seed: drawn, or taken evenly spread from a real dataset, of which a seed tests on its share; 0 means all.
-	Shares   int     `json:"shares" range:"[1,2^20]"`               // Shares that the test images of a real dataset are cut into. Seed 0 has the first, and so on.
+	Images   int     `json:"images" range:"[0,2^30]"`               // Images per split and seed: drawn, or taken evenly spread from a real dataset; 0 means all.
 	Purity   float64 `json:"purity" range:"(0.5,1]"`                // The least share of a patch's pixels that its class covers.
 	PerClass int     `json:"per_class" range:"[1,2^20]"`            // The most patches of a class, in training and in testing. In training each class gives as many as the rarest.
 	Least    int     `json:"least" range:"[1,2^20]"`                // Classes with fewer patches, in training or in testing, are left out.

@@ -118,6 +118,9 @@ func (e Experiment[C]) run(r *study.Run[C, evaluation.Data]) (err error) {
 	for i, n := range result.Numbers {
 		numbers[i].Metric, numbers[i].Unit, numbers[i].Value, numbers[i].Details = n.Metric, n.Unit, n.Value, n.Details
 		numbers[i].Protocol = cmp.Or(result.Protocol, measured.Protocol())
+		if !Drawn(r.Cell.Dataset) { // Seeds share real images.
+			numbers[i].Images = n.Images
+		}
 		try.E(encoderOf(&r.Cell.Config).addGate(&numbers[i].Details))
 		if r.Data.Note != "" {
 			numbers[i].Protocol += "; " + r.Data.Note

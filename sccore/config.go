@@ -51,7 +51,7 @@ type Config struct {
 	WeightDecay       float64 `json:"decay" range:"[0,1e6]"` // Weight decay at the first step, a cosine to FinalWeightDecay; biases and norms do not decay.
 	FinalWeightDecay  float64 `json:"final_decay" range:"[0,1e6]"`
 	// TargetMomentum is the momentum β of the target branch at the first step, a cosine to FinalTargetMomentum. Unless it is set, it follows from the number of
-	// steps in semcon train, and in the profile real of pretrain, ablation and over-dispersion.
+	// steps in semcon train, and from those of the second stage in experiments.
 	TargetMomentum      float64 `json:"momentum" range:"[0,1]"`
 	FinalTargetMomentum float64 `json:"final_momentum" range:"[0,1]"`
 	GradientClip        float64 `json:"clip" range:"[0,1e6]"` // Largest norm of the gradient; 0 for no clipping.

@@ -155,7 +155,7 @@ func (c Config) Check(profile study.Profile, read bool) error {
 // Configure applies --set to a profile's configuration and checks it. What --set leaves open comes from the file Init, if there is one: the encoder, the resizing of
 // its positions, and the nearest sizes of views and images that are whole numbers of its patches. Synthetic images are encoded whole. It warns of sizes
 // that change. A --set that names an encoder leaves nothing open, and a file that cannot be read changes nothing. config points to the configuration that
-// has c in it. The profiles real and full need a file. In real the momentum of the target branch follows the steps, unless --set sets it.
+// has c in it. The profiles real and full need a file. The momentum of the target branch follows the steps, unless --set sets it.
 func (c *Config) Configure(o study.Options, config checked, read bool) (err error) {
 	defer try.Handle(&err)
 	try.E(settings.Apply(config, o.Set...))

@@ -89,14 +89,17 @@ func (k kind) gains() figures.Table {
 			if lambda := k.detail(c, "lambda"); !math.IsNaN(lambda) {
 				heads[5] = fmt.Sprintf("%.3g", lambda)
 			}
-			if auc := k.detail(c, "auc"); sccore.ComparesFeatures(c.Loss) {
+			said := func(detail, format string) string {
+				value := k.detail(c, detail)
+				return lo.Ternary(math.IsNaN(value), "–", fmt.Sprintf(format, value)) // Older records lack some.
+			}
+			of := func(pairs string) string {
+				return strings.Join(lo.Map([]string{"1", "5", "10", "100"}, func(share string, _ int) string { return said(pairs+"precision_top"+share, "%.0f") }), " / ")
+			}
+			if sccore.ComparesFeatures(c.Loss) {
 				heads[3], heads[4] = "–", "–" // What is measured are pairs of the head of patches, which these losses never see.
-			} else if !math.IsNaN(auc) {
-				precisions := lo.Map([]string{"1", "5", "10", "100"}, func(share string, _ int) string {
-					value := k.detail(c, "precision_top"+share)
-					return lo.Ternary(math.IsNaN(value), "–", fmt.Sprintf("%.0f", value)) // Records of before have none of all pairs.
-				})
-				heads[3], heads[4] = strings.Join(precisions, " / "), fmt.Sprintf("%.2f", auc)
+			} else if !math.IsNaN(k.detail(c, "auc")) {
+				heads[3], heads[4] = of("")+"; "+of("objects_"), said("auc", "%.2f")+"; "+said("objects_auc", "%.2f")
 			}
 		}
 		cells := []figures.Cell{k.Cell(c.row(), k.column), k.Derived(gain, k.column, c.row(), alignment)}

@@ -87,10 +87,10 @@ var horizons = map[study.Profile]float64{study.Smoke: 1. / 6, study.Quick: 1. / 
 
 // FollowSteps sets the momentum of the target branch by the steps of the second stage and the profile, unless --set sets it. It warns of a change.
 func FollowSteps(second *sccore.Config, o study.Options) {
-	usual := second.TargetMomentum
 	if settings.Given(o.Set, "second.momentum") {
 		return
 	}
+	usual := second.TargetMomentum
 	if second.TargetMomentum = sccore.MomentumOver(horizons[o.Profile], second.Steps); second.TargetMomentum != usual {
 		o.Warnf("second.momentum=%g follows second.steps=%d, unless it is set", second.TargetMomentum, second.Steps)
 	}

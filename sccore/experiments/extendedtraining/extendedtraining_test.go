@@ -145,7 +145,6 @@ func TestRefusesWhatItCannotDo(t *testing.T) {
 	}
 }
 
-// TestClaim judges made-up numbers.
 // Trainings that are compared have one momentum, which follows their steps unless it is set.
 func TestMomentumFollowsTheSteps(t *testing.T) {
 	set := []string{"first.steps=300", "second.steps=300", "own.steps=300", "ibot.own.momentum=0.5"}
@@ -161,6 +160,7 @@ func TestMomentumFollowsTheSteps(t *testing.T) {
 	}
 }
 
+// TestClaim judges made-up numbers.
 func TestClaim(t *testing.T) {
 	var records []study.Record
 	for i, baseline := range selfdistillation.Names {

@@ -14,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -29,6 +30,7 @@ import (
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/study"
+	"gonum.org/v1/gonum/floats/scalar"
 )
 
 const numbersFile = "docs/records.jsonl"
@@ -175,9 +177,12 @@ func measured(name string, out, experiment, profile, data string, columns, rows 
 				}
 				commits, last = append(commits, record.Versions["semcon"][:7]), lo.Latest(last, record.Finished)
 			}
-			i, digits := stats.MeanInterval(values), func(x float64) json.Number {
-				text := strconv.FormatFloat(x, 'f', 1, 64)
-				return json.Number(lo.Ternary(text == "-0.0", "0.0", text))
+			i, places := stats.MeanInterval(values), 1
+			if isDifference && i.N > 1 && min(math.Abs(i.Low), math.Abs(i.High)) < 0.05 {
+				places = 2 // One decimal does not show the side of zero.
+			}
+			digits := func(x float64) json.Number { // Adding 0 takes the sign from -0.
+				return json.Number(strconv.FormatFloat(scalar.Round(x, places)+0, 'f', places, 64))
 			}
 			n := number{
 				Table: name, Row: title, Column: head, Value: digits(i.Mean), Seeds: i.N, Profile: profile,

@@ -114,11 +114,11 @@ func shortened(name string) string {
 	return string(short)
 }
 
-// Framework draws the method as the paper's figure of it, with what a step of a run computes in each box. title says which run it is.
-func Framework(g sccore.Intermediates, v encoder.ViT, title string) (_ figures.Schematic, err error) {
+// Framework draws the method as the paper's figure of it, with what a step of a run computes in each box.
+func Framework(g sccore.Intermediates) (_ figures.Schematic, err error) {
 	defer try.Handle(&err)
 	const frameworkSide = 120 // Height and width of a picture, in pixels.
-	f := figures.Schematic{Title: title, Columns: 4, Rows: 3, Kinds: []string{"online branch", "target branch", "losses"}}
+	f := figures.Schematic{Title: fmt.Sprintf("A step of the method, after %d steps of training", g.Done), Columns: 4, Rows: 3, Kinds: []string{"online branch", "target branch", "losses"}}
 	square := func(pixels []float32, side int, smooth bool) []image.Image {
 		return []image.Image{figures.Resized(figures.NewImage(pixels, side, side), frameworkSide, frameworkSide, smooth)}
 	}
@@ -132,30 +132,30 @@ func Framework(g sccore.Intermediates, v encoder.ViT, title string) (_ figures.S
 	const online, target, loss = 0, 1, 2
 	size, shape := fmt.Sprintf("%d×%d pixels", g.ViewSize, g.ViewSize), fmt.Sprintf("%d×%d patches × %d", g.Grid, g.Grid, g.Dim)
 	overlap := fmt.Sprintf("%d×%d places × %d", g.Grid, g.Grid, g.Outputs)
-	filter := lo.Ternary(v.Prototypes > 0, fmt.Sprintf("filter of %d prototypes", v.Prototypes), v.Name)
+	filter := lo.Ternary(g.ViT.Prototypes > 0, fmt.Sprintf("filter of %d prototypes", g.ViT.Prototypes), g.ViT.Name)
 	pairs := fmt.Sprintf("%d pairs of patches", len(g.P))
 	line := func(name string, value, lambda float64) string {
 		return fmt.Sprintf("%s %.3f, λ %.2g", name, value, lambda)
 	}
 	f.Boxes = []figures.SchematicBox{
-		{Row: 0, Column: 0, Kind: online, Title: "view v1 of x", Pictures: view(g.Online), Lines: []string{size}},
-		{Row: 0, Column: 1, Kind: online, Title: "encoder and filter", Pictures: patches(colours[:len(colours)/2]), Lines: []string{shape, filter}},
-		{Row: 0, Column: 2, Kind: online, Title: "head, softmax", Pictures: patches(assignmentColours(g.OnlineAssignments, g.Outputs)), Lines: []string{overlap}},
-		{Row: 0, Column: 3, Kind: online, Title: "correspondences p", Pictures: heat(g.P), Lines: []string{pairs}},
-		{Row: 1, Column: 0, Kind: target, Title: "view v2 of x", Pictures: view(g.Target), Lines: []string{size}},
-		{Row: 1, Column: 1, Kind: target, Title: "encoder and filter", Pictures: patches(colours[len(colours)/2:]), Lines: []string{shape, "moves after the online one"}},
-		{Row: 1, Column: 2, Kind: target, Title: "head, Sinkhorn–Knopp", Pictures: patches(assignmentColours(g.TargetAssignments, g.Outputs)), Lines: []string{overlap}},
-		{Row: 1, Column: 3, Kind: target, Title: "correspondences q", Pictures: heat(g.Q), Lines: []string{pairs}},
-		{Row: 2, Column: 0, Kind: online, Title: "partner x′", Pictures: view(g.Partner), Lines: []string{"another image of the batch", "takes both ways too"}},
-		{Row: 2, Column: 1, Kind: loss, Title: "losses of images", Lines: []string{
+		{Row: 2, Column: 0, Kind: online, Title: "view v1 of x", Pictures: view(g.Online), Lines: []string{size}},
+		{Row: 2, Column: 1, Kind: online, Title: "encoder and filter", Pictures: patches(colours[:len(colours)/2]), Lines: []string{shape, filter}},
+		{Row: 2, Column: 2, Kind: online, Title: "head", Pictures: patches(assignmentColours(g.OnlineAssignments, g.Outputs)), Lines: []string{overlap, "shown: its softmax"}},
+		{Row: 2, Column: 3, Kind: online, Title: "correspondences p", Pictures: heat(g.P), Lines: []string{pairs}},
+		{Row: 0, Column: 0, Kind: target, Title: "view v2 of x", Pictures: view(g.Target), Lines: []string{size}},
+		{Row: 0, Column: 1, Kind: target, Title: "encoder and filter", Pictures: patches(colours[len(colours)/2:]), Lines: []string{shape, "follows the online branch"}},
+		{Row: 0, Column: 2, Kind: target, Title: "head", Pictures: patches(assignmentColours(g.TargetAssignments, g.Outputs)), Lines: []string{overlap, "shown: Sinkhorn–Knopp"}},
+		{Row: 0, Column: 3, Kind: target, Title: "correspondences q", Pictures: heat(g.Q), Lines: []string{pairs}},
+		{Row: 1, Column: 0, Kind: online, Title: "partner x′", Pictures: view(g.Partner), Lines: []string{"another image of the batch,", "passes both branches, too"}},
+		{Row: 1, Column: 1, Kind: loss, Title: "losses of images", Lines: []string{
 			line("alignment", g.Losses.ImageAlignment, g.Lambdas.ImageAlignment), line("concentration", g.Losses.ImageConcentration, g.Lambdas.ImageConcentration), line("prototypes", g.Losses.Prototypes, g.Lambdas.Prototypes),
 		}},
-		{Row: 2, Column: 2, Kind: loss, Title: "patch alignment", Lines: []string{line("L_align", g.Losses.PatchAlignment, g.Lambdas.PatchAlignment), "the target's assignments", "are what the online", "branch should say"}},
-		{Row: 2, Column: 3, Kind: loss, Title: "patch concentration", Lines: []string{line("CoTAP", g.Losses.PatchConcentration, g.Lambdas.PatchConcentration), "p should rank the pairs", "as q ranks them"}},
+		{Row: 1, Column: 2, Kind: loss, Title: "patch alignment", Lines: []string{line("L_align", g.Losses.PatchAlignment, g.Lambdas.PatchAlignment), "the online branch predicts", "the target's assignments"}},
+		{Row: 1, Column: 3, Kind: loss, Title: "patch concentration", Lines: []string{line("CoTAP", g.Losses.PatchConcentration, g.Lambdas.PatchConcentration), "p should rank the pairs", "as q ranks them"}},
 	}
-	f.Arrows = []figures.SchematicArrow{
-		{From: 0, To: 1}, {From: 1, To: 2}, {From: 2, To: 3}, {From: 4, To: 5, Dashed: true}, {From: 5, To: 6, Dashed: true}, {From: 6, To: 7, Dashed: true},
-		{From: 6, To: 10, Dashed: true}, {From: 7, To: 11, Dashed: true},
+	for _, pair := range [][2]int{{0, 1}, {1, 2}, {2, 3}, {1, 9}, {2, 10}, {3, 11}} { // The target branch is the same, four boxes on.
+		f.Arrows = append(f.Arrows, figures.SchematicArrow{From: pair[0], To: pair[1]})
+		f.Arrows = append(f.Arrows, figures.SchematicArrow{From: pair[0] + 4, To: pair[1] + lo.Ternary(pair[1] < 4, 4, 0), Dashed: true})
 	}
 	return f, nil
 }
@@ -332,16 +332,6 @@ func (s encoded) patchBox(place int, least float64) figures.Box {
 	height, width := max(1/float64(s.rows), least), max(1/float64(s.columns), least)
 	middleY, middleX := (float64(place/s.columns)+0.5)/float64(s.rows), (float64(place%s.columns)+0.5)/float64(s.columns)
 	return figures.Box{Top: middleY - height/2, Left: middleX - width/2, Height: height, Width: width}
-}
-
-// Scores are the correspondences of the patches of two scenes, in [0, 1]: patch by patch of the first, that patch with each of the second.
-func (w *Viewer) Scores(encoder NamedEncoder, first, second int) (scores []float64, err error) {
-	defer try.Handle(&err)
-	s := try.E1(w.encode(encoder.File))
-	for _, patch := range s.scene(first) {
-		scores = append(scores, lo.Map(s.alike(patch, second), func(cosine float64, _ int) float64 { return cosine/2 + 0.5 })...)
-	}
-	return scores, nil
 }
 
 // Point is a place in an image, in shares of its width and height from the upper left corner: 0.5, 0.5 is the middle.

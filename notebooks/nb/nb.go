@@ -317,7 +317,7 @@ var (
 	rowEnd  = regexp.MustCompile(`(?i)</(tr|p|div|h[1-6]|li|caption)>|<br ?/?>`)
 	cellEnd = regexp.MustCompile(`(?i)</t[dh]>`)
 	tag     = regexp.MustCompile(`<[^>]*>`)
-	blank   = regexp.MustCompile(`[ \t]*\n\s*`)
+	blank   = regexp.MustCompile(`[ \t]*\n[ \n]*`) // Keeps the tabs of a row whose first cells are empty.
 )
 
 // plainText returns HTML without its tags, with one line per row of a table and tabs between its cells.
@@ -326,5 +326,5 @@ func plainText(content string) string {
 	text = rowEnd.ReplaceAllString(text, "\n")
 	text = cellEnd.ReplaceAllString(text, "\t")
 	text = html.UnescapeString(tag.ReplaceAllString(text, ""))
-	return strings.TrimSpace(blank.ReplaceAllString(text, "\n"))
+	return strings.Trim(blank.ReplaceAllString(text, "\n"), " \n")
 }

@@ -19,7 +19,7 @@ func curveOf(accuracies ...float64) (c []Point) {
 	return c
 }
 
-// TestBestEncoder: with three classes and 10 held-out images k-NN decides above 78.1 %, with 50 above 53.3 %.
+// TestBestEncoder: with three classes and 10 held-out images k-NN accuracy above 78.1 %, with 50 above 53.3 %.
 func TestBestEncoder(t *testing.T) {
 	for name, test := range map[string]struct {
 		accuracies       []float64
@@ -28,9 +28,9 @@ func TestBestEncoder(t *testing.T) {
 		rule             string
 	}{
 		"no classes":              {[]float64{0, 0, 0}, 0, 0, 2, "There are no class folders"},
-		"below guessing":          {[]float64{30, 30, 20}, 3, 10, 2, "k-NN decides above 78.1 %"},
+		"below guessing":          {[]float64{30, 30, 20}, 3, 10, 2, "k-NN accuracy above 78.1 %"},
 		"too few images":          {[]float64{30, 100, 90}, 2, 9, 2, "So few held-out images"},
-		"not above by enough":     {[]float64{60, 70, 60}, 3, 10, 2, "k-NN decides above 78.1 %"},
+		"not above by enough":     {[]float64{60, 70, 60}, 3, 10, 2, "k-NN accuracy above 78.1 %"},
 		"above with more images":  {[]float64{60, 70, 60}, 3, 50, 1, "the highest k-NN accuracy"},
 		"the first of equal ones": {[]float64{90, 70, 70}, 3, 50, 1, "the highest k-NN accuracy"},
 		"one above, later not":    {[]float64{60, 70, 40}, 3, 50, 1, "the highest k-NN accuracy"},

@@ -121,7 +121,7 @@ func (v verdict) rule(curve []Point) (short, sentence string) {
 	case v.significant() >= 100:
 		return "last undamaged", "So few held-out images cannot tell k-NN from guessing, so it does not decide. " + last
 	}
-	return "last undamaged", fmt.Sprintf("k-NN decides above %.1f %%, three standard errors above guessing, which no undamaged encoder reached. %s", v.significant(), last)
+	return "last undamaged", fmt.Sprintf("No undamaged encoder has a k-NN accuracy above %.1f %%, guessing plus three standard errors, so k-NN does not decide. %s", v.significant(), last)
 }
 
 // patchImages and mostPatches bound the patches that are compared: CKA takes time quadratic in the width.

@@ -141,10 +141,6 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) (err 
 	}
 	defer c.bar.Close()
 	c.bar.resumed(finished)
-	if len(todo) == 0 {
-		c.bar.Set(total, fmt.Sprintf("recorded: %d of %[1]d runs", len(selected)))
-		return nil
-	}
 	for len(todo) > 0 {
 		ready := lo.Reject(todo, func(t *task[C, D], _ int) bool { return lo.Some(todo, t.needs) })
 		todo = lo.Without(todo, ready...)
@@ -156,6 +152,7 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) (err 
 	if len(c.diverged) > 0 {
 		return fmt.Errorf("%d of %d runs diverged: %s", len(c.diverged), len(selected), strings.Join(c.diverged, "; "))
 	}
+	c.bar.Set(total, fmt.Sprintf("recorded: %d of %[1]d runs", len(selected)))
 	return nil
 }
 

@@ -114,9 +114,9 @@ func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
 	}
 }
 
-// Framework draws the method with what the step after the last one of a recorded run's second stage computes, see [features.Framework]. It needs the run's
-// images, below the data folder dir, and its last checkpoint below out.
-func Framework(ctx context.Context, r study.Results, b compute.Backend, out, dir string, seed int) (f figures.Schematic, err error) {
+// Intermediates are what the step after the last one of a recorded run's second stage computes, which [features.Framework] draws. They need the run's images,
+// below the data folder dir, and its last checkpoint below out.
+func Intermediates(ctx context.Context, r study.Results, b compute.Backend, out, dir string, seed int) (_ sccore.Intermediates, err error) {
 	defer try.Handle(&err)
 	record := try.E1(trained(r, seed))
 	var config recipe.Config
@@ -130,9 +130,7 @@ func Framework(ctx context.Context, r study.Results, b compute.Backend, out, dir
 	trainer := try.E1(sccore.NewTrainer(b, data.Train, config.Second))
 	defer trainer.Close()
 	try.E1(trainer.Resume(filepath.Join(dir, recipe.FinalFile)))
-	intermediates := try.E1(trainer.Intermediates(ctx))
-	vit, _, _ := trainer.Encoder(sccore.Online)
-	return features.Framework(intermediates, vit, fmt.Sprintf("A step of the method: %s, %s profile, after %d steps", Name, r.Profile, trainer.Done()))
+	return trainer.Intermediates(ctx)
 }
 
 // NewViewer returns a viewer of the first count scenes of a profile's data, at least 2: synthetic test scenes, or the scenes of the data folder dir.

@@ -88,11 +88,15 @@ func TestPretrainPictures(t *testing.T) {
 		t.Errorf("the last step of stages of 8 and 4 is %v", alignment.X)
 	}
 	keep("curves", curves)
-	framework, err := Framework(t.Context(), results, b, out, "", 0)
+	step, err := Intermediates(t.Context(), results, b, out, "", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(framework.Boxes) != 12 || !strings.Contains(framework.Title, "smoke profile") {
+	framework, err := features.Framework(step)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(framework.Boxes) != 12 || !strings.Contains(framework.Title, "after 4 steps") {
 		t.Errorf("%d boxes, title %q", len(framework.Boxes), framework.Title)
 	}
 	keep("framework", framework)

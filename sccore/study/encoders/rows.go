@@ -100,7 +100,7 @@ func Alone(title, caption string, rows []study.Row, columns ...study.Column) stu
 }
 
 // BothBegin is what captions say of the full method and its control.
-const BothBegin = " The full method and its control, alignment for as many steps, both begin from alignment, or from the initialisation where there is one."
+const BothBegin = " The full method and its control, alignment alone for the same number of steps, start from the row \"alignment\", or from the initialisation if one is given."
 
 // Values returns columns that show the values of the records' columns of the same names, or a detail of them unless it is empty.
 func Values(detail string, columns ...string) []study.Column {

@@ -9,6 +9,7 @@ import (
 	"github.com/dsnet/try"
 	"github.com/samber/lo"
 	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
 )
 
 // Classify is the paper's classifier G_f (eq. defi_knn_cls) on the features themselves: for each of the N views, the class with the nearest mean.
@@ -76,13 +77,8 @@ func (f *Features) EffectiveRank() (float64, error) {
 	if !eigen.Factorize(f.Correlation(), false) {
 		return 0, errors.New("effective rank: the correlation matrix has no eigenvalues")
 	}
-	entropy := 0.0
-	for _, value := range eigen.Values(nil) {
-		if share := value / (f.Radius * f.Radius); share > 0 {
-			entropy -= share * math.Log(share)
-		}
-	}
-	return math.Exp(entropy), nil
+	shares := lo.Map(eigen.Values(nil), func(value float64, _ int) float64 { return max(value, 0) / (f.Radius * f.Radius) })
+	return math.Exp(stat.Entropy(shares)), nil
 }
 
 // IsotropyDefect is tr C_f² − r⁴/d ≥ 0: twice the diversity loss of OP0, and 0 if C_f = r²/d·I. It is what the printed lemma sum_delta leaves out,

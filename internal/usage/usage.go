@@ -2,8 +2,8 @@
 package usage
 
 import (
+	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -36,16 +36,9 @@ func PeakResident(work func()) int64 {
 }
 
 // status reads a size in bytes from /proc/self/status. It returns 0 if there is none.
-func status(field string) int64 {
-	content, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(content)) {
-		if rest, ok := strings.CutPrefix(line, field+":"); ok {
-			kilobytes, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-			return kilobytes << 10
-		}
-	}
-	return 0
+func status(field string) (kilobytes int64) {
+	content, _ := os.ReadFile("/proc/self/status")
+	_, rest, _ := strings.Cut(string(content), "\n"+field+":")
+	fmt.Sscan(rest, &kilobytes) // Nothing without the field.
+	return kilobytes << 10
 }

@@ -20,7 +20,6 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/samber/lo"
-	"github.com/semcon/semcon/internal/panics"
 )
 
 // Images is a labelled set of RGB images of one size, held in memory.
@@ -239,13 +238,9 @@ func readClasses(tree fs.FS, archive string, size int, workers int) (_ *Images, 
 	classes := try.E1(found.classes(root))
 	im := &Images{Height: size, Width: size, Classes: classes, Skipped: found.Skipped}
 	im.Pixels = make([]uint8, len(found.files)*im.imageBytes())
-	faults := make([]error, len(found.files))
-	try.E(EachImage(context.Background(), len(found.files), workers, func(i int) error {
-		faults[i] = panics.Catch(func() (err error) {
-			defer try.Handle(&err)
-			copy(im.Pixels[i*im.imageBytes():], try.E1(decode(try.E1(readFile(tree, found.files[i])), size)))
-			return nil
-		})
+	faults := try.E1(Faults(context.Background(), len(found.files), workers, func(i int) (err error) {
+		defer try.Handle(&err)
+		copy(im.Pixels[i*im.imageBytes():], try.E1(decode(try.E1(readFile(tree, found.files[i])), size)))
 		return nil
 	}))
 	// Later images move up to close the gaps that skipped ones leave.

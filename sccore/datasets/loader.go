@@ -179,6 +179,15 @@ func EachImage(ctx context.Context, n, workers int, read func(i int) error) erro
 	return cmp.Or(faults...)
 }
 
+// Faults is [EachImage] for images of which some may be damaged: it reads all, and returns the error of each. The last error is that of ctx.
+func Faults(ctx context.Context, n, workers int, read func(i int) error) (faults []error, err error) {
+	faults = make([]error, n)
+	return faults, EachImage(ctx, n, workers, func(i int) error {
+		faults[i] = panics.Catch(func() error { return read(i) })
+		return nil
+	})
+}
+
 // InTurn yields n images in order. It reads a block of them at once, 0 for one per processor. It ends with the first error, as [EachImage] has it.
 func InTurn[I any](ctx context.Context, n, block int, read func(i int) (I, error)) iter.Seq2[I, error] {
 	return func(yield func(I, error) bool) {

@@ -172,18 +172,11 @@ func openCOCOObjects(annotations, images string, panoptic bool) (_ *ObjectImages
 type crowdFlag bool
 
 func (c *crowdFlag) UnmarshalJSON(raw []byte) error {
-	switch string(raw) {
-	case "false", "null":
-		*c = false
-	case "true":
-		*c = true
-	default:
-		number, err := strconv.ParseFloat(string(raw), 64)
-		if err != nil || number != 0 && number != 1 {
-			return fmt.Errorf("iscrowd is %.20s, want 0 or 1", raw)
-		}
-		*c = number == 1
+	var value any
+	if json.Unmarshal(raw, &value) != nil || !slices.Contains([]any{nil, false, true, 0.0, 1.0}, value) {
+		return fmt.Errorf("iscrowd is %.20s, want 0 or 1", raw)
 	}
+	*c = value == true || value == 1.0
 	return nil
 }
 

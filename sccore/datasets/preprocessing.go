@@ -11,6 +11,7 @@ import (
 
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/settings"
+	"golang.org/x/image/draw"
 )
 
 // Preprocessing says how an image becomes the input of an encoder when it is evaluated, in the words of timm's data configuration. Weights come with the
@@ -158,19 +159,11 @@ const (
 
 // kernel returns the kernel and half its width in samples.
 func (n Interpolation) kernel() (weight func(x float64) float64, support float64) {
-	if n == Bilinear {
-		return func(x float64) float64 { return max(0, 1-math.Abs(x)) }, 1
-	}
+	kernel := lo.Ternary(n == Bilinear, draw.BiLinear, draw.CatmullRom)
 	return func(x float64) float64 {
-		const a = -0.5
-		switch x = math.Abs(x); {
-		case x < 1:
-			return ((a+2)*x-(a+3))*x*x + 1
-		case x < 2:
-			return (((x-5)*x+8)*x - 4) * a
-		}
-		return 0
-	}, 2
+		x = math.Abs(x)
+		return lo.Ternary(x < kernel.Support, kernel.At(x), 0)
+	}, kernel.Support
 }
 
 // resample resizes the colours of a picture and writes a part of the result into RGB pixels with rows of stride pixels. It computes as the resize of Pillow 3

@@ -49,12 +49,7 @@ func number(mask *Node, dtype dtypes.DType) *Node {
 	return StopGradient(MaxScalar(ReduceAllSum(asNumbers(mask, dtype)), 1))
 }
 
-const (
-	batchNormEpsilon  = 1e-5
-	batchNormMomentum = 0.1 // Weight of the new batch in the running statistics.
-)
-
-// batchNorm normalises each channel of x, [height, width, boxes, channels], as [layers.BatchNormAlong] does, but takes the statistics of a batch over the valid
+// batchNorm normalises each channel of x, [height, width, boxes, channels], as [layers.BatchNorm] does, but takes the statistics of a batch over the valid
 // boxes only, [boxes], because the others are padding. If valid is nil, it normalises by the running statistics.
 func batchNorm(scope *model.Scope, x, valid *Node) *Node {
 	if valid == nil {
@@ -74,11 +69,11 @@ func batchNorm(scope *model.Scope, x, valid *Node) *Node {
 
 	move := func(running *model.Variable, to *Node) {
 		old := running.NodeValue(x)
-		running.SetNodeValue(Add(MulScalar(old, 1-batchNormMomentum), MulScalar(StopGradient(to), batchNormMomentum)))
+		running.SetNodeValue(Add(MulScalar(old, 1-layers.BatchNormMomentum), MulScalar(StopGradient(to), layers.BatchNormMomentum)))
 	}
 	move(runningMean, mean)
 	move(runningVar, Mul(variance, Div(count, MaxScalar(AddScalar(count, -1), 1))))
-	scale := Div(weight, Sqrt(AddScalar(variance, batchNormEpsilon)))
+	scale := Div(weight, Sqrt(AddScalar(variance, layers.BatchNormEpsilon)))
 	shift := Sub(bias, Mul(mean, scale))
 	return Add(Mul(x, ExpandLeftToRank(scale, 4)), ExpandLeftToRank(shift, 4))
 }

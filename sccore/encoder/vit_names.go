@@ -18,11 +18,8 @@ import (
 // to Xavier's value.
 var tinyViT = ViT{Name: "vit-tiny", PatchSize: 8, Dim: 64, Depth: 3, NumHeads: 4, GridSize: 6, InitStd: 0.1}
 
-// vitSizes are the sizes that have a letter.
-var vitSizes = []struct {
-	letter            string
-	dim, depth, heads int
-}{{"ti", 192, 12, 3}, {"s", 384, 12, 6}, {"b", 768, 12, 12}, {"l", 1024, 24, 16}, {"h", 1280, 32, 20}, {"g", 1536, 40, 24}}
+// vitSizes are the width, depth and heads of the sizes that have a letter.
+var vitSizes = map[string][3]int{"ti": {192, 12, 3}, "s": {384, 12, 6}, "b": {768, 12, 12}, "l": {1024, 24, 16}, "h": {1280, 32, 20}, "g": {1536, 40, 24}}
 
 // ViTByName returns a transformer by its name:
 //
@@ -71,11 +68,8 @@ func vitOfKind(kind string) (v ViT, ok bool) {
 	}
 	number := func(text string) int { n, _ := strconv.Atoi(text); return n } // Digits, by the expression.
 	if found := sizedName.FindStringSubmatch(kind); found != nil {
-		for _, size := range vitSizes {
-			if size.letter == found[1] {
-				v = ViT{PatchSize: number(found[2]), Dim: size.dim, Depth: size.depth, NumHeads: size.heads}
-			}
-		}
+		size := vitSizes[found[1]]
+		v = ViT{PatchSize: number(found[2]), Dim: size[0], Depth: size[1], NumHeads: size[2]}
 	} else if found := anyName.FindStringSubmatch(kind); found != nil {
 		v = ViT{Dim: number(found[1]), Depth: number(found[2]), NumHeads: number(found[3]), PatchSize: number(found[4])}
 	}
@@ -126,10 +120,8 @@ func (v *ViT) addPart(text string) bool {
 // filter, the initial values and the way of computing.
 func (v ViT) Named() ViT {
 	kind := fmt.Sprintf("vit-%dx%dx%dp%d", v.Dim, v.Depth, v.NumHeads, v.PatchSize)
-	for _, size := range vitSizes {
-		if size.dim == v.Dim && size.depth == v.Depth && size.heads == v.NumHeads {
-			kind = fmt.Sprintf("vit-%s%d", size.letter, v.PatchSize)
-		}
+	if letter, ok := lo.FindKey(vitSizes, [3]int{v.Dim, v.Depth, v.NumHeads}); ok {
+		kind = fmt.Sprintf("vit-%s%d", letter, v.PatchSize)
 	}
 	if v.Dim == tinyViT.Dim && v.Depth == tinyViT.Depth && v.NumHeads == tinyViT.NumHeads && v.PatchSize == tinyViT.PatchSize {
 		kind = tinyViT.Name

@@ -9,7 +9,6 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/samber/lo"
-	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -189,11 +188,7 @@ func (d *Data) SkipUnread(ctx context.Context, by datasets.Preprocessing) (unrea
 	defer try.Handle(&err)
 	for i := range d.Objects {
 		photographs := d.Objects[i].(LabelledPictures)
-		faults := make([]error, photographs.Len())
-		try.E(datasets.EachImage(ctx, photographs.Len(), 0, func(at int) error {
-			faults[at] = panics.Catch(func() error { _, _, err := photographs.Preprocess(at, by, 8, 1); return err })
-			return nil // The others are read.
-		}))
+		faults := try.E1(datasets.Faults(ctx, photographs.Len(), 0, func(at int) error { _, _, err := photographs.Preprocess(at, by, 8, 1); return err }))
 		var places []int
 		for at, fault := range faults {
 			if fault != nil {

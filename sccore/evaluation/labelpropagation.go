@@ -290,14 +290,9 @@ func (t *Tracker) next(features *tensors.Tensor, frames []trackedFrame) (now tra
 
 // nearest resizes a mask by nearest neighbour: each new pixel takes the old pixel that contains its centre.
 func nearest(mask []uint8, from, to datasets.Size) []uint8 {
-	rows, columns := middles(from.Height, to.Height), middles(from.Width, to.Width)
-	out := make([]uint8, 0, to.Height*to.Width)
-	for _, row := range rows {
-		for _, column := range columns {
-			out = append(out, mask[row*from.Width+column])
-		}
-	}
-	return out
+	return lo.CrossJoinBy2(middles(from.Height, to.Height), middles(from.Width, to.Width), func(row, column int) uint8 {
+		return mask[row*from.Width+column]
+	})
 }
 
 // middles are the old pixels that contain the centres of the new ones. A centre between two pixels goes to the one that Pillow takes, which adds up

@@ -326,11 +326,7 @@ func (p SegmentationInference) crops(size datasets.Size) (corners []image.Point,
 			all = append(all, start)
 		}
 	}
-	for _, y := range starts(size.Height) {
-		for _, x := range starts(size.Width) {
-			corners = append(corners, image.Pt(x, y))
-		}
-	}
+	corners = lo.CrossJoinBy2(starts(size.Height), starts(size.Width), func(y, x int) image.Point { return image.Pt(x, y) })
 	return corners, datasets.Size{Height: min(p.CropSize, size.Height), Width: min(p.CropSize, size.Width)}
 }
 

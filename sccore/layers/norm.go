@@ -11,9 +11,10 @@ import (
 	"github.com/samber/lo"
 )
 
+// Constants of torch.nn.BatchNorm2d.
 const (
-	batchNormEpsilon  = 1e-5
-	batchNormMomentum = 0.1 // Weight of the new batch in the running statistics.
+	BatchNormEpsilon  = 1e-5
+	BatchNormMomentum = 0.1 // Weight of the new batch in the running statistics.
 )
 
 // Norm is the mode of batch normalisation. The zero value is inference, which normalises by the running statistics.
@@ -46,7 +47,7 @@ func BatchNorm(scope *model.Scope, x *Node, batchAxis int, norm Norm, affine boo
 	runningMean := variable("running_mean", Zeros).SetTrainable(false)
 	runningVar := variable("running_var", Ones).SetTrainable(false)
 	if !norm.Train {
-		scale := Div(weight, Sqrt(AddScalar(runningVar.NodeValue(x), batchNormEpsilon)))
+		scale := Div(weight, Sqrt(AddScalar(runningVar.NodeValue(x), BatchNormEpsilon)))
 		shift := Sub(bias, Mul(scale, runningMean.NodeValue(x)))
 		return Add(Mul(x, ExpandLeftToRank(scale, x.Rank())), ExpandLeftToRank(shift, x.Rank()))
 	}
@@ -64,7 +65,7 @@ func BatchNorm(scope *model.Scope, x *Node, batchAxis int, norm Norm, affine boo
 	move := func(running *model.Variable, to *Node) {
 		to = StopGradient(Reshape(ReduceMean(to, 1), channels))
 		old := running.NodeValue(x)
-		running.SetNodeValue(Add(MulScalar(old, 1-batchNormMomentum), MulScalar(to, batchNormMomentum)))
+		running.SetNodeValue(Add(MulScalar(old, 1-BatchNormMomentum), MulScalar(to, BatchNormMomentum)))
 	}
 	move(runningMean, mean)
 	move(runningVar, MulScalar(variance, float64(count)/float64(count-1)))
@@ -77,7 +78,7 @@ func normalised(x, weight, bias *Node) (y, mean, variance *Node) {
 	mean = ReduceAndKeep(x, ReduceMean, 0, 2)
 	// The derivative of the variance by the mean is 0, so no gradient needs to pass there.
 	variance = ReduceAndKeep(Square(Sub(x, StopGradient(mean))), ReduceMean, 0, 2)
-	scale := Div(ExpandLeftToRank(weight, 4), Sqrt(AddScalar(variance, batchNormEpsilon)))
+	scale := Div(ExpandLeftToRank(weight, 4), Sqrt(AddScalar(variance, BatchNormEpsilon)))
 	shift := Sub(ExpandLeftToRank(bias, 4), Mul(mean, scale))
 	return Add(Mul(x, scale), shift), mean, variance
 }

@@ -11,7 +11,9 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/losses"
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
 )
 
 // Spread says how much of their space features use.
@@ -118,17 +120,15 @@ func EffectiveRank(covariance *mat.SymDense) float64 {
 	if !eigen.Factorize(covariance, false) {
 		return math.NaN()
 	}
-	values, entropy := eigen.Values(nil), 0.0
-	total := lo.SumBy(values, func(value float64) float64 { return max(value, 0) })
+	shares := lo.Map(eigen.Values(nil), func(value float64, _ int) float64 { return max(value, 0) })
+	total := floats.Sum(shares)
 	if total < 1e-24 {
 		return 0
 	}
-	for _, value := range values {
-		if share := value / total; share > 0 {
-			entropy -= share * math.Log(share)
-		}
+	for i := range shares {
+		shares[i] /= total
 	}
-	return math.Exp(entropy)
+	return math.Exp(stat.Entropy(shares))
 }
 
 // Similarity compares two encoders by their features of the same places.
@@ -202,14 +202,7 @@ func keptNeighbours(a, b []float32, n, dim int) float64 {
 			nearest[side] = append(nearest[side], order[:k])
 		}
 	}
-	same := 0
-	for i := range count {
-		for _, j := range nearest[0][i] {
-			if slices.Contains(nearest[1][i], j) {
-				same++
-			}
-		}
-	}
+	same := lo.SumBy(lo.Range(count), func(i int) int { return len(lo.Intersect(nearest[0][i], nearest[1][i])) })
 	return float64(same) / float64(count*k)
 }
 
@@ -238,13 +231,8 @@ func TopKAccuracy(ranked [][]int32, labels []int32, k int) float64 {
 	if len(ranked) != len(labels) || len(labels) == 0 {
 		return 0
 	}
-	right := 0
-	for i, classes := range ranked {
-		if slices.Contains(classes[:min(k, len(classes))], labels[i]) {
-			right++
-		}
-	}
-	return 100 * float64(right) / float64(len(labels))
+	right := lo.Filter(ranked, func(classes []int32, i int) bool { return slices.Contains(classes[:min(k, len(classes))], labels[i]) })
+	return 100 * float64(len(right)) / float64(len(labels))
 }
 
 // PrecisionAtTop is the share of positives, in percent, among the given shares of highest scores: 0.01 takes the top percent, but at least one score.

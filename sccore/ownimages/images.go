@@ -19,7 +19,6 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/samber/lo"
-	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/backend"
@@ -176,13 +175,10 @@ func (im *Images) openClasses(ctx context.Context, train, held *datasets.ImageFo
 // read reads the images of a folder with these labels, as encoders take them, in parallel.
 func (im *Images) read(ctx context.Context, folder *datasets.ImageFolder, labels []int32) (_ *datasets.Images, err error) {
 	defer try.Handle(&err)
-	pixels, faults := make([][]uint8, folder.Len()), make([]error, folder.Len())
-	try.E(datasets.EachImage(ctx, folder.Len(), 0, func(i int) error {
-		faults[i] = panics.Catch(func() (err error) {
-			pixels[i], _, err = folder.Preprocess(i, datasets.DefaultPreprocessing(), im.measured, 1)
-			return err
-		})
-		return nil // The others are read.
+	pixels := make([][]uint8, folder.Len())
+	faults := try.E1(datasets.Faults(ctx, folder.Len(), 0, func(i int) (err error) {
+		pixels[i], _, err = folder.Preprocess(i, datasets.DefaultPreprocessing(), im.measured, 1)
+		return err
 	}))
 	read := &datasets.Images{Name: folder.Name, Height: im.measured, Width: im.measured}
 	for i := range pixels {

@@ -11,7 +11,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/losses"
-	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat"
 )
@@ -121,7 +120,7 @@ func EffectiveRank(covariance *mat.SymDense) float64 {
 		return math.NaN()
 	}
 	shares := lo.Map(eigen.Values(nil), func(value float64, _ int) float64 { return max(value, 0) })
-	total := floats.Sum(shares)
+	total := lo.Sum(shares)
 	if total < 1e-24 {
 		return 0
 	}

@@ -221,7 +221,7 @@ func tables(results study.Results) []figures.Table {
 			continue
 		}
 		t := encoders.Alone("Tab. obj_det_full on "+dataset+", for encoders that the paper does not have",
-			"AP of boxes (b) and of masks (m). Alignment, or the initialisation, is what the full method begins from.",
+			"AP of boxes (b) and of masks (m). Small, medium and large are by the area of an object, with limits of 32² and 96² pixels."+encoders.BothBegin,
 			ours, encoders.Details(from, "", all[1].Columns...)...)
 		t.RowHeads = []figures.RowHead{{Name: "encoder"}}
 		all = append(all, t.Of(results))

@@ -130,9 +130,9 @@ func tables(results study.Results) []figures.Table {
 	}
 	add(results, read, encoders.WithRecords(results, encoders.OurRows(results, "main"), read...),
 		"Tab. main for encoders of our own", "The same measures on the same images. The paper has no such rows.")
-	add(other, read, encoders.AllRows(other, "main", read...), "The same on class folders of another number than ImageNet-1k's",
+	add(other, read, encoders.AllRows(other, "main", read...), "Main results on class folders of another number than ImageNet-1k's",
 		"Linear and k-NN classification of the images in imagenet/, with which the paper's numbers do not compare.")
-	add(results, []string{synthetic}, encoders.AllRows(results, "main", synthetic), "The same on "+synthetic,
+	add(results, []string{synthetic}, encoders.AllRows(results, "main", synthetic), "Main results on "+synthetic,
 		"Linear segmentation of scenes, linear and k-NN classification of objects, of six classes each. The paper has no such table.")
 	return all
 }

@@ -171,7 +171,8 @@ func measured(name string, out, experiment, profile, data string, columns, rows 
 			}
 			var commits []string
 			var last time.Time
-			for _, record := range slices.Concat(results.Of(of, column), results.Of(minus, column)) {
+			behind := func(column string, _ int) []study.Record { return slices.Concat(results.Of(of, column), results.Of(minus, column)) }
+			for _, record := range lo.FlatMap(strings.Split(column, " & "), behind) { // Columns that a quantity takes the mean of.
 				if len(record.Versions["semcon"]) < 7 {
 					return nil, fmt.Errorf("%s names no commit: build the binary in a checkout", record.Place())
 				}

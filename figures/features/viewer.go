@@ -118,7 +118,7 @@ func shortened(name string) string {
 func Framework(g sccore.Intermediates) (_ figures.Schematic, err error) {
 	defer try.Handle(&err)
 	const frameworkSide = 120 // Height and width of a picture, in pixels.
-	f := figures.Schematic{Title: fmt.Sprintf("A step of the method, after %d steps of training", g.Done), Columns: 4, Rows: 3, Kinds: []string{"online branch", "target branch", "losses"}}
+	f := figures.Schematic{Title: fmt.Sprintf("Step %d of the method", g.Done+1), Columns: 4, Rows: 3, Kinds: []string{"online branch", "target branch", "losses"}}
 	square := func(pixels []float32, side int, smooth bool) []image.Image {
 		return []image.Image{figures.Resized(figures.NewImage(pixels, side, side), frameworkSide, frameworkSide, smooth)}
 	}
@@ -146,9 +146,9 @@ func Framework(g sccore.Intermediates) (_ figures.Schematic, err error) {
 		{Row: 0, Column: 1, Kind: target, Title: "encoder and filter", Pictures: patches(colours[len(colours)/2:]), Lines: []string{shape, "follows the online branch"}},
 		{Row: 0, Column: 2, Kind: target, Title: "head", Pictures: patches(assignmentColours(g.TargetAssignments, g.Outputs)), Lines: []string{overlap, "shown: Sinkhorn–Knopp"}},
 		{Row: 0, Column: 3, Kind: target, Title: "correspondences q", Pictures: heat(g.Q), Lines: []string{pairs}},
-		{Row: 1, Column: 0, Kind: online, Title: "partner x′", Pictures: view(g.Partner), Lines: []string{"another image of the batch,", "passes both branches, too"}},
+		{Row: 1, Column: 0, Kind: online, Title: "partner x′", Pictures: view(g.Partner), Lines: []string{"another image of the batch,", "for p and q"}},
 		{Row: 1, Column: 1, Kind: loss, Title: "losses of images", Lines: []string{
-			line("alignment", g.Losses.ImageAlignment, g.Lambdas.ImageAlignment), line("concentration", g.Losses.ImageConcentration, g.Lambdas.ImageConcentration), line("prototypes", g.Losses.Prototypes, g.Lambdas.Prototypes),
+			line("alignment", g.Losses.ImageAlignment, g.Lambdas.ImageAlignment), line("concentration", g.Losses.ImageConcentration, g.Lambdas.ImageConcentration), line("prototypes", g.Losses.Prototypes, g.Lambdas.Prototypes), "[CLS] has its own head",
 		}},
 		{Row: 1, Column: 2, Kind: loss, Title: "patch alignment", Lines: []string{line("L_align", g.Losses.PatchAlignment, g.Lambdas.PatchAlignment), "the online branch predicts", "the target's assignments"}},
 		{Row: 1, Column: 3, Kind: loss, Title: "patch concentration", Lines: []string{line("CoTAP", g.Losses.PatchConcentration, g.Lambdas.PatchConcentration), "p should rank the pairs", "as q ranks them"}},

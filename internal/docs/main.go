@@ -30,7 +30,6 @@ import (
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/study"
-	"gonum.org/v1/gonum/floats/scalar"
 )
 
 const numbersFile = "docs/records.jsonl"
@@ -149,7 +148,8 @@ func table(all []number, name, corner string) (string, error) {
 }
 
 // measured returns the numbers of an experiment's records as a table. A row is "TITLE=ROW", or "TITLE=ROW−OTHER" for differences paired by seed.
-// A column is "TITLE=COLUMN" or, for a detail of its records, "TITLE=COLUMN:DETAIL"; without any, all are taken by their own names.
+// A column is "TITLE=COLUMN" or, for a detail of its records, "TITLE=COLUMN:DETAIL"; without any, all are taken by their own names. COLUMN may be the mean of
+// several, "A & B". Numbers have one decimal, and differences with a bound close to zero have two.
 func measured(name string, out, experiment, profile, data string, columns, rows []string) (all []number, err error) {
 	defer try.Handle(&err)
 	e, _ := try.E2(experiments.Find(experiment))
@@ -171,7 +171,9 @@ func measured(name string, out, experiment, profile, data string, columns, rows 
 			}
 			var commits []string
 			var last time.Time
-			behind := func(column string, _ int) []study.Record { return slices.Concat(results.Of(of, column), results.Of(minus, column)) }
+			behind := func(column string, _ int) []study.Record {
+				return slices.Concat(results.Of(of, column), results.Of(minus, column))
+			}
 			for _, record := range lo.FlatMap(strings.Split(column, " & "), behind) { // Columns that a quantity takes the mean of.
 				if len(record.Versions["semcon"]) < 7 {
 					return nil, fmt.Errorf("%s names no commit: build the binary in a checkout", record.Place())
@@ -182,8 +184,9 @@ func measured(name string, out, experiment, profile, data string, columns, rows 
 			if isDifference && i.N > 1 && min(math.Abs(i.Low), math.Abs(i.High)) < 0.05 {
 				places = 2 // One decimal does not show the side of zero.
 			}
-			digits := func(x float64) json.Number { // Adding 0 takes the sign from -0.
-				return json.Number(strconv.FormatFloat(scalar.Round(x, places)+0, 'f', places, 64))
+			digits := func(x float64) json.Number {
+				text := strconv.FormatFloat(x, 'f', places, 64)
+				return json.Number(lo.Ternary(strings.Trim(text, "-0.") == "", strings.TrimPrefix(text, "-"), text))
 			}
 			n := number{
 				Table: name, Row: title, Column: head, Value: digits(i.Mean), Seeds: i.N, Profile: profile,

@@ -36,7 +36,8 @@ func PeakResident(work func()) int64 {
 }
 
 // status reads a size in bytes from /proc/self/status. It returns 0 if there is none.
-func status(field string) (kilobytes int64) {
+func status(field string) int64 {
+	kilobytes := int64(0)
 	content, _ := os.ReadFile("/proc/self/status")
 	_, rest, _ := strings.Cut(string(content), "\n"+field+":")
 	fmt.Sscan(rest, &kilobytes) // Nothing without the field.

@@ -317,7 +317,7 @@ var (
 	rowEnd  = regexp.MustCompile(`(?i)</(tr|p|div|h[1-6]|li|caption)>|<br ?/?>`)
 	cellEnd = regexp.MustCompile(`(?i)</t[dh]>`)
 	tag     = regexp.MustCompile(`<[^>]*>`)
-	blank   = regexp.MustCompile(`[ \t]*\n[ \n]*`) // Keeps the tabs of a row whose first cells are empty.
+	blank   = regexp.MustCompile(`\s*\n[ \n]*`) // Keeps the tabs of a row whose first cells are empty.
 )
 
 // plainText returns HTML without its tags, with one line per row of a table and tabs between its cells.

@@ -130,8 +130,8 @@ func TestOptionsTakeWhatTheDataFolderHas(t *testing.T) {
 }
 
 func TestPlainText(t *testing.T) {
-	html := "<style>\n</style><table>\n <tr><th>row</th><th>ours</th></tr>\n <tr><td>a &lt; b</td><td>1</td></tr></table>\n<p>two<br>lines</p>"
-	if got, want := plainText(html), "row\tours\na < b\t1\ntwo\nlines"; got != want {
+	html := "<style>\n</style><table>\n <tr><th>row</th><th>ours</th></tr>\n <tr><td>a &lt; b</td><td>1</td></tr>\n <tr><td> </td><td></td></tr><tr><td></td><td>2</td></tr></table>\n<p>two<br>lines</p>"
+	if got, want := plainText(html), "row\tours\na < b\t1\n\t2\ntwo\nlines"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

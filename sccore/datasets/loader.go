@@ -179,7 +179,7 @@ func EachImage(ctx context.Context, n, workers int, read func(i int) error) erro
 	return cmp.Or(faults...)
 }
 
-// Faults is [EachImage] for images of which some may be damaged: it reads all, and returns the error of each. The last error is that of ctx.
+// Faults is [EachImage] for images of which some may be damaged: it reads them all, and returns the error of each in faults. err is that of ctx.
 func Faults(ctx context.Context, n, workers int, read func(i int) error) (faults []error, err error) {
 	faults = make([]error, n)
 	return faults, EachImage(ctx, n, workers, func(i int) error {

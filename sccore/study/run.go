@@ -152,7 +152,9 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) (err 
 	if len(c.diverged) > 0 {
 		return fmt.Errorf("%d of %d runs diverged: %s", len(c.diverged), len(selected), strings.Join(c.diverged, "; "))
 	}
-	c.bar.Set(total, fmt.Sprintf("recorded: %d of %[1]d runs", len(selected)))
+	if !slices.ContainsFunc(selected, func(t *task[C, D]) bool { return t.missing }) {
+		c.bar.Set(total, fmt.Sprintf("recorded: %d of %[1]d runs", len(selected)))
+	}
 	return nil
 }
 

@@ -195,13 +195,14 @@ func TestAnyNumberOfWorkersLeavesTheSame(t *testing.T) {
 // recordingBar knows how many steps it shows as done, and the phases that it has shown.
 type recordingBar struct {
 	done   int
+	note   string // The last one.
 	phases []string
 }
 
-func (b *recordingBar) Set(done int, _ string) { b.done = done }
-func (b *recordingBar) Resumed(steps int)      { b.done += steps }
-func (b *recordingBar) Phase(name string)      { b.phases = append(b.phases, name) }
-func (b *recordingBar) Close()                 {}
+func (b *recordingBar) Set(done int, note string) { b.done, b.note = done, note }
+func (b *recordingBar) Resumed(steps int)         { b.done += steps }
+func (b *recordingBar) Phase(name string)         { b.phases = append(b.phases, name) }
+func (b *recordingBar) Close()                    {}
 
 func TestAStoppedRunGoesOn(t *testing.T) {
 	y, out := newToy(), t.TempDir()
@@ -239,14 +240,19 @@ func TestACellThatAnotherProcessRunsIsSkippedWithWhatNeedsIt(t *testing.T) {
 		t.Errorf("second lock taken: %v, %v", taken, err)
 	}
 	var warned []string
-	records := y.run(t, Options{Out: out, Only: []string{"a"}, Warn: func(line string) { warned = append(warned, line) }})
+	var bar recordingBar
+	o := Options{Out: out, Only: []string{"a"}, Warn: func(line string) { warned = append(warned, line) }, Bar: func(string, int) progress.Bar { return &bar }}
+	records := y.run(t, o)
 	want := []string{"skipped start/seed0: another process is running it", "skipped a/seed0: it starts from start/seed0, which is not finished; run it again later"}
 	if len(records) != 1 || records[0].Cell != "a/seed1" || !slices.Equal(warned, want) {
 		t.Errorf("records %v, warned of %q", records, warned)
 	}
+	if strings.HasPrefix(bar.note, "recorded") {
+		t.Errorf("a cell was skipped, and the bar says %q", bar.note)
+	}
 	unlock()
-	if records := y.run(t, Options{Out: out, Only: []string{"a"}}); len(records) != 2 {
-		t.Errorf("%d records after the lock", len(records))
+	if records := y.run(t, o); len(records) != 2 || bar.note != "recorded: 2 of 2 runs" {
+		t.Errorf("after the lock %d records, and the bar says %q", len(records), bar.note)
 	}
 }
 

@@ -96,7 +96,7 @@ func TestPretrainPictures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(framework.Boxes) != 12 || !strings.Contains(framework.Title, "after 4 steps") {
+	if len(framework.Boxes) != 12 || !strings.Contains(framework.Title, "Step 5 of the method") {
 		t.Errorf("%d boxes, title %q", len(framework.Boxes), framework.Title)
 	}
 	keep("framework", framework)

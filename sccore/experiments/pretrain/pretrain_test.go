@@ -101,7 +101,7 @@ func TestPretrainGoesOnAfterItWasStopped(t *testing.T) {
 			}
 		}
 		table := table(results)
-		if len(table.Rows) != 4 || len(table.Columns) != 2 {
+		if len(table.Rows) != 4+2 || len(table.Columns) != 2 { // The encoders, and two differences.
 			t.Errorf("table of %d rows and %d columns", len(table.Rows), len(table.Columns))
 		}
 	}

@@ -142,7 +142,7 @@ type Claim struct {
 type Quantity struct {
 	Column      string // The records' column. "a & b" is the mean over columns, and "a + b" the mean over the columns with records.
 	Row         string // The records' row. "a < b < c" is the rank correlation of the values with the order of the rows.
-	MinusRow    string // The row whose value is subtracted, in the same column and of the same seed; of "a & b" the better. It may be empty.
+	MinusRow    string // The row whose value is subtracted, in the same column and of the same seed; of "a & b" the one with the higher mean over seeds. It may be empty.
 	MinusColumn string // A column, usually empty: the same quantity in it is subtracted.
 	Detail      string // The detail of the records that is meant; empty for their value.
 	// Alternatives of Column, Row and MinusRow are separated by " | ", and a column with "*" stands for all that match: the first that has values counts, for all claims

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -242,12 +241,12 @@ func (r Results) quantity(q figures.Quantity, column string, seed int) (value fl
 	}
 	value, ok = r.number(q.Row, column, q.Detail, seed)
 	if q.MinusRow != "" {
-		best := math.Inf(-1)
-		for _, row := range strings.Split(q.MinusRow, " & ") {
+		rows, mean := strings.Split(q.MinusRow, " & "), func(row string) float64 { return stats.MeanInterval(r.Details(row, column, q.Detail)).Mean }
+		best := lo.MaxBy(rows, func(row, other string) bool { return mean(row) > mean(other) }) // By seed the better one would be too good.
+		for _, row := range rows {
 			other, has := r.number(row, column, q.Detail, seed)
-			best, ok = max(best, other), ok && has
+			value, ok = value-lo.Ternary(row == best, other, 0), ok && has
 		}
-		value -= best
 	}
 	if q.MinusColumn != "" && ok {
 		column, q.MinusColumn = q.MinusColumn, ""

@@ -207,7 +207,7 @@ var training = recipe.Cells[recipe.Config, recipe.Data]{
 			}
 			sample := evaluation.PatchSample{Images: dispersedPhotographs, PerImage: 16, Size: cmp.Or(c.Recall.Size, c.Size)}
 			drawn, err := sample.Draw(ctx, t.Frozen, d.Annotated[1], seed)
-			return similarities(drawn.Dispersion(!segments(c)), err)
+			return similarities(drawn.Dispersion(d.Annotated[1].HasBackground()), err)
 		}}
 		switch {
 		case r.Cell.Row == "":

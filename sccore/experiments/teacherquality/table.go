@@ -127,11 +127,11 @@ func (k kind) predictions() figures.Table {
 	add := func(prediction string, values []float64) {
 		heads := []string{prediction, stats.MeanInterval(values).Text("%+.2f"), ""}
 		t.Rows = append(t.Rows, figures.Row{Heads: heads, Cells: []figures.Cell{k.Derived(values, k.column, ofCoTAP...)}})
-		p = append(p, stats.PValue(values))
 	}
 	for _, loss := range sccore.PatchConcentrations {
 		if loss != sccore.WithCoTAP {
 			add(fmt.Sprintf("gain of CoTAP − gain of %s > 0, mean over shares and sources of both", strings.TrimPrefix(titles[loss], "+ ")), k.over(loss))
+			p = append(p, stats.PValue(k.over(loss)))
 		}
 	}
 	add("rank correlation of CoTAP's gain with the precision at the top 5 % > 0", k.follows(top))
@@ -177,8 +177,9 @@ func (k kind) follows(detail string) (correlations []float64) {
 	for seed := range k.seeds() {
 		var values, qualities []float64
 		for _, c := range k.conditions {
-			if record, ok := k.OfSeed(c.row(), k.column, seed); ok && c.Loss == sccore.WithCoTAP && c.Share == 1 && c.Teacher >= fromFile {
-				values, qualities = append(values, record.Value), append(qualities, record.Details[detail])
+			record, ok := k.OfSeed(c.row(), k.column, seed)
+			if quality, has := record.Details[detail]; ok && has && c.Loss == sccore.WithCoTAP && c.Share == 1 && c.Teacher >= fromFile {
+				values, qualities = append(values, record.Value), append(qualities, quality)
 			}
 		}
 		if correlation, err := stats.Spearman(values, qualities); err == nil && len(values) >= 3 {

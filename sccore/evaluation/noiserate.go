@@ -13,6 +13,7 @@ import (
 	"github.com/dsnet/try"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/analysis/dispersion"
+	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/heads"
@@ -73,14 +74,14 @@ func BinPairs(bin int) string { return fmt.Sprintf("bin %d pairs", bin) }
 // DecileRate names the detail of the positive rate of a tenth of the pairs by similarity, in %.
 func DecileRate(decile int) string { return fmt.Sprintf("decile %d rate", decile+1) }
 
-// Open opens test images, of which each seed draws its own.
+// Open opens test images. Each seed has some of its own, until none are left: then seeds begin anew with those of seed 0.
 func (n NoiseRate) Open(s Source) (Data, error) {
 	d, err := s.Segmentation(datasets.Test)
 	if err == nil && d.Test.HasBackground() {
 		d.ID += "; pairs without background" // Older records are of all pairs.
 	}
 	if most := n.Sample.Images; err == nil && most > 0 && most < d.Test.Len() {
-		d.ID = fmt.Sprintf("%d drawn by the seed of (%s)", most, d.ID)
+		d.ID = fmt.Sprintf("%d drawn of (%s), others for each of %s", most, d.ID, plural.Count(d.Test.Len()/most, "seed"))
 	}
 	return d, err
 }
@@ -91,7 +92,8 @@ func (n NoiseRate) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 	defer try.Handle(&err)
 	set := d.Test
 	if most := n.Sample.Images; most > 0 && most < set.Len() {
-		places := rand.New(rand.NewPCG(e.Seed, uint64(most))).Perm(set.Len())[:most]
+		first := int(e.Seed) % (set.Len() / most) * most
+		places := rand.New(rand.NewPCG(0, uint64(most))).Perm(set.Len())[first : first+most]
 		slices.Sort(places)
 		set = set.Pick(places)
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // NoiseRate measures how often similar patches of different images share their class: the positive rate of the tenth of pairs with the highest cosine
-// (paper, Fig. noise_rate), of the encoder's patch tokens, and of the projected features of the target branch, which are what S_t compares. Nothing is trained; the seed draws the images and patches, the
+// (paper, Fig. noise_rate), of the encoder's patch tokens, and of the projected features of the target branch, which are what S_t compares. Nothing is trained; each seed has images and patches of its own, the
 // same ones for each encoder.
 type NoiseRate struct {
 	Sample PatchSample `json:"sample"`
@@ -86,16 +86,21 @@ func (n NoiseRate) Open(s Source) (Data, error) {
 	return d, err
 }
 
+// drawn are the places of a seed's images: most of n.
+func drawn(n, most int, seed uint64) (places []int) {
+	first := int(seed%uint64(n/most)) * most
+	places = rand.New(rand.NewPCG(0, uint64(most))).Perm(n)[first : first+most]
+	slices.Sort(places)
+	return places
+}
+
 // Measure measures the positive rate of the top decile, for patch tokens and for projected features, without patches of background. The rates of bins and of
 // all deciles are details.
 func (n NoiseRate) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
 	defer try.Handle(&err)
 	set := d.Test
 	if most := n.Sample.Images; most > 0 && most < set.Len() {
-		first := int(e.Seed) % (set.Len() / most) * most
-		places := rand.New(rand.NewPCG(0, uint64(most))).Perm(set.Len())[first : first+most]
-		slices.Sort(places)
-		set = set.Pick(places)
+		set = set.Pick(drawn(set.Len(), most, e.Seed))
 	}
 	of := func(drawn SampledPatches, name, metric string) {
 		top, details := try.E2(rates(drawn.Dispersion(set.HasBackground()), n.Bins))

@@ -2,8 +2,10 @@ package evaluation
 
 import (
 	"math"
+	"slices"
 	"testing"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/dispersion"
 	"gonum.org/v1/gonum/mat"
 )
@@ -25,5 +27,18 @@ func TestRates(t *testing.T) {
 	p.Instance = []int{0, 0, 0, 0}
 	if _, _, err := rates(p, 4); err == nil {
 		t.Error("one image alone is no error")
+	}
+}
+
+func TestSeedsOfNoiseRateShareNoImages(t *testing.T) {
+	var all []int
+	for seed := range uint64(5) {
+		all = append(all, drawn(443, 88, seed)...)
+	}
+	if len(all) != 440 || len(lo.Uniq(all)) != 440 || slices.Min(all) < 0 || slices.Max(all) > 442 {
+		t.Errorf("five seeds have %d images, %d different ones", len(all), len(lo.Uniq(all)))
+	}
+	if again := drawn(443, 88, 5); !slices.Equal(again, all[:88]) || slices.Equal(again, drawn(443, 88, 1)) {
+		t.Errorf("seed 5 has %v, seed 0 %v", again, all[:88])
 	}
 }

@@ -22,8 +22,8 @@ import (
 )
 
 // NoiseRate measures how often similar patches of different images share their class: the positive rate of the tenth of pairs with the highest cosine
-// (paper, Fig. noise_rate), of the encoder's patch tokens, and of the projected features of the target branch, which are what S_t compares. Nothing is trained; each seed has images and patches of its own, the
-// same ones for each encoder.
+// (paper, Fig. noise_rate), of the encoder's patch tokens, and of the projected features of the target branch, which are what S_t compares. Nothing is trained.
+// Each seed has images and patches of its own, the same ones for each encoder.
 type NoiseRate struct {
 	Sample PatchSample `json:"sample"`
 	Bins   int         `json:"bins" range:"[2,200]"` // Bins of equal width over similarities from −1 to 1, for the figure.

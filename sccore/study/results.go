@@ -262,7 +262,7 @@ func (r Record) number(detail string) (value float64, ok bool) {
 	return value, ok
 }
 
-// Differences returns, for each seed with records of all the rows, the value of one row minus the best value of the others. Differences are paired by
+// Differences returns, for each seed with records of all the rows, the value of one row minus that of the other with the highest mean. They are paired by
 // seed because runs with the same seed start alike.
 func (r Results) Differences(column, row string, others ...string) []float64 {
 	return lo.FilterMap(r.Of(row, column), func(record Record, _ int) (float64, bool) {

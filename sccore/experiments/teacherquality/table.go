@@ -130,8 +130,9 @@ func (k kind) predictions() figures.Table {
 	}
 	for _, loss := range sccore.PatchConcentrations {
 		if loss != sccore.WithCoTAP {
-			add(fmt.Sprintf("gain of CoTAP − gain of %s > 0, mean over shares and sources of both", strings.TrimPrefix(titles[loss], "+ ")), k.over(loss))
-			p = append(p, stats.PValue(k.over(loss)))
+			differences := k.over(loss)
+			add(fmt.Sprintf("gain of CoTAP − gain of %s > 0, mean over shares and sources of both", strings.TrimPrefix(titles[loss], "+ ")), differences)
+			p = append(p, stats.PValue(differences))
 		}
 	}
 	add("rank correlation of CoTAP's gain with the precision at the top 5 % > 0", k.follows(top))

@@ -104,6 +104,7 @@ func masks(labels *Node, size datasets.Size) *Node {
 func (p LabelPropagation) TrackAll(ctx context.Context, e *Encoder, videos []datasets.Video, handle func(v datasets.Video, masks [][]uint8) error) (err error) {
 	defer try.Handle(&err)
 	tracker := try.E1(p.NewTracker(e.backend, e.store, e.ViT.PatchSize, func(scope *model.Scope, images *Node) *Node {
+		images = encoder.StandardizeBy(images, e.Preprocessing.Mean, e.Preprocessing.Std)
 		return e.ViT.Tokens(scope.Store().Scope(e.scope), images).Patches
 	}))
 	defer tracker.Close()
@@ -166,7 +167,7 @@ type Tracker struct {
 	follow   *Exec
 }
 
-// NewTracker returns a tracker. Its encoder, patches, maps images, [1, height, width, 3] and standardised (see [encoder.Standardize]), to features of patches
+// NewTracker returns a tracker. Its encoder, patches, maps images, [1, height, width, 3] in [0, 1], to features of patches
 // of patch pixels per side, [1, height/patch, width/patch, dim], with the variables of the store.
 func (p LabelPropagation) NewTracker(b compute.Backend, store *model.Store, patch int, patches func(scope *model.Scope, images *Node) *Node) (_ *Tracker, err error) {
 	defer try.Handle(&err)
@@ -177,7 +178,7 @@ func (p LabelPropagation) NewTracker(b compute.Backend, store *model.Store, patc
 	t.encode = try.E1(model.NewExec(b, store, func(scope *model.Scope, frame *Node) *Node {
 		size := p.size(datasets.Size{Height: frame.Shape().Dim(0), Width: frame.Shape().Dim(1)}, patch)
 		x := InsertAxes(DivScalar(ConvertDType(frame, dtypes.Float32), 255), 0)
-		features := patches(scope, encoder.Standardize(layers.ResizeBilinear(x, size.Height, size.Width)))
+		features := patches(scope, layers.ResizeBilinear(x, size.Height, size.Width))
 		features.AssertDims(1, size.Height/patch, size.Width/patch, -1)
 		dims := features.Shape().Dimensions[1:]
 		return Reshape(losses.Unit(Reshape(features, -1, dims[2])), dims...)

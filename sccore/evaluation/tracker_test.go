@@ -20,15 +20,16 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/metrics"
 )
 
-// pixelPatches replaces an encoder: a patch's features are its pixels.
+// pixelPatches replaces an encoder: a patch's features are its pixels, standardised.
 func pixelPatches(patch int) func(*model.Scope, *Node) *Node {
 	return func(_ *model.Scope, images *Node) *Node {
 		rows, columns := images.Shape().Dim(1)/patch, images.Shape().Dim(2)/patch
-		x := Reshape(images, rows, patch, columns, patch, 3)
+		x := Reshape(encoder.Standardize(images), rows, patch, columns, patch, 3)
 		return Reshape(TransposeAllAxes(x, 0, 2, 1, 3, 4), 1, rows, columns, patch*patch*3)
 	}
 }
@@ -201,6 +202,31 @@ func TestTrackBadInput(t *testing.T) {
 	cancel()
 	if _, err := tracker.Track(ctx, still("long", 3, size, frame, mask)); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled run: %v", err)
+	}
+}
+
+// TestTrackNormalises: the encoder sees frames with the mean and deviation of its own preprocessing, as files from elsewhere need.
+func TestTrackNormalises(t *testing.T) {
+	vit, store, err := evaluation.RandomViT("vit-tiny", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := evaluation.NewEncoder(testbackend.Soonest(t), vit, store, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	p, video := evaluation.LabelPropagation{ShortSide: 64, PreviousFrames: 1, K: 3, Radius: 4, Temperature: 0.1}, synthetic.Videos(1, 4, 64, 1).All
+	tracked := func() (all [][]uint8) {
+		if err := p.TrackAll(t.Context(), e, video[:1], func(_ datasets.Video, masks [][]uint8) error { all = masks; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	usual := tracked()
+	e.Preprocessing.Mean = [3]float64{0.5, 0.5, 0.5}
+	if fmt.Sprint(usual) == fmt.Sprint(tracked()) {
+		t.Error("another mean gives the same masks")
 	}
 }
 

@@ -97,7 +97,7 @@ func tables(results study.Results) []figures.Table {
 	columns = slices.DeleteFunc(columns, func(column string) bool { return len(details(results, rows, column, detailForeground)) == 0 })
 	if t.Columns = encoders.Values(detailForeground, columns...); len(columns) > 0 {
 		t.Title += ", without background"
-		t.Caption = strings.TrimSpace("The same for patches of the other classes alone. " + chances(results, rows, columns, detailForegroundChance))
+		t.Caption = strings.TrimSpace("Recall as in the first table, over patches of all classes but background. " + chances(results, rows, columns, detailForegroundChance))
 		all = append(all, t.Of(results))
 	}
 	return all

@@ -91,7 +91,7 @@ type LinearProbe struct {
 }
 
 // FastLinearProbe is the protocol of the paper's ablation: one epoch of 30,000 images. The paper gives no batch size or learning rate; as the steps are few,
-// our batch is smaller and our rate is larger. On photographs and a published ViT-S, 120 steps at this rate reach what 600 at a tenth of it do.
+// our batch is smaller and our rate is larger. On photographs and a published ViT-S, 120 steps at this rate reach about what 600 at a tenth of it do.
 func FastLinearProbe() LinearProbe {
 	return LinearProbe{Images: 30_000, Epochs: 1, Batch: 256, LearningRate: 1e-2, WeightDecay: 0.01}
 }

@@ -102,10 +102,10 @@ func (n NoiseRate) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 	if most := n.Sample.Images; most > 0 && most < set.Len() {
 		set = set.Pick(drawn(set.Len(), most, e.Seed))
 	}
-	of := func(drawn SampledPatches, name, metric string) {
-		top, details := try.E2(rates(drawn.Dispersion(set.HasBackground()), n.Bins))
+	of := func(sampled SampledPatches, name, metric string) {
+		top, details := try.E2(rates(sampled.Dispersion(set.HasBackground()), n.Bins))
 		if set.HasBackground() {
-			all, with := try.E2(rates(drawn.Dispersion(false), n.Bins))
+			all, with := try.E2(rates(sampled.Dispersion(false), n.Bins))
 			details[detailWithBackground], details[detailWithBackgroundPairs], details[detailWithBackgroundSlope] = all, with[DetailAllPairs], with[DetailSlope]
 		}
 		r.Numbers = append(r.Numbers, Number{Name: name, Metric: metric, Unit: "%", Value: top, Details: details})

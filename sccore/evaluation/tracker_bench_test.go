@@ -24,7 +24,9 @@ func BenchmarkTrack(b *testing.B) {
 		patches func(scope *model.Scope, images *Node) *Node
 	}{
 		{"pixels", pixelPatches(vit.PatchSize)},
-		{"vit-s16", func(scope *model.Scope, images *Node) *Node { return vit.Tokens(scope, encoder.Standardize(images)).Patches }},
+		{"vit-s16", func(scope *model.Scope, images *Node) *Node {
+			return vit.Tokens(scope, encoder.Standardize(images)).Patches
+		}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			tracker, err := evaluation.DefaultLabelPropagation().NewTracker(engine, model.NewStore(), vit.PatchSize, c.patches)

@@ -140,9 +140,16 @@ func (r ScoreboardRow) measured() string {
 	return r.Claim.Measure + "\u00a0" + lo.Ternary(r.Claim.Sign < 0, "<", ">") + "\u00a00" + lo.Ternary(r.Claim.Control == "", "", "; control: "+r.Claim.Control)
 }
 
-// number formats by unit: one decimal for points, two for correlations and shares.
+// digits are those after the point of printed numbers: one for points, two for correlations and shares.
+func (r ScoreboardRow) digits() int { return lo.Ternary(r.Claim.Unit == "points", 1, 2) }
+
+// number formats one of ours, with one more digit if an end of its interval would look like 0.
 func (r ScoreboardRow) number(value float64) string {
-	return decimal(value, lo.Ternary(r.Claim.Unit == "points", 1, 2))
+	digits := r.digits()
+	if nearest := math.Min(math.Abs(r.Interval.Low), math.Abs(r.Interval.High)); nearest < 0.5*math.Pow10(-digits) {
+		digits++
+	}
+	return decimal(value, digits)
 }
 
 // cells are the texts of the columns of [Scoreboard], empty if there is nothing to show.
@@ -154,7 +161,7 @@ func (r ScoreboardRow) cells() []Lines {
 		claim = r.Claim.Part + ": " + claim
 	}
 	if !math.IsNaN(r.Claim.Paper) {
-		paper = r.number(r.Claim.Paper)
+		paper = decimal(r.Claim.Paper, r.digits())
 	}
 	if len(r.Values) > 0 {
 		ours, n = r.number(r.Interval.Mean), strconv.Itoa(len(r.Values))

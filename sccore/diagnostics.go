@@ -211,6 +211,7 @@ type Intermediates struct {
 	Outputs                              int
 	// P and Q are the correspondences of x and x′ in both branches, [Grid², Grid²] in [0, 1].
 	P, Q []float32
+	From string      // Where Q comes from; see [Correspondences].
 	ViT  encoder.ViT // Of the online branch.
 	Done int         // Steps of training before this one.
 	// Losses are over the whole batch, before they are weighted by Lambdas; 0 for a loss that is off.
@@ -228,7 +229,7 @@ func (t *Trainer) Intermediates(ctx context.Context) (m Intermediates, err error
 	program := try.E1(train.NewProgram(t.backend, t.Store(), s.intermediates, s.inputs()))
 	defer program.Finalize()
 	m.ViewSize, m.Grid, m.Dim, m.Outputs = s.Views.GlobalCropSize, s.Views.GlobalCropSize/s.vit.PatchSize, s.vit.Dim, s.PatchHead.OutDim
-	m.Lambdas, m.ViT, m.Done = t.Lambdas(), s.vit, t.Done()
+	m.Lambdas, m.From, m.ViT, m.Done = t.Lambdas(), s.Correspondences.From, s.vit, t.Done()
 	maps := []*[]float32{&m.Online, &m.Target, &m.Partner, &m.OnlineTokens, &m.TargetTokens, &m.OnlineAssignments, &m.TargetAssignments, &m.P, &m.Q}
 	return m, t.look(ctx, s, t.Done()*t.parts(), program, func(out []*tensors.Tensor) {
 		for i, values := range maps {

@@ -58,7 +58,7 @@ func TestAttentionMaps(t *testing.T) {
 	if len(sheet.Images) != 7 || len(sheet.Images[0]) != 4 || sheet.RowLabels[3] != "[CLS], head 3" || sheet.ColumnLabels[0] != "with a long na…" {
 		t.Errorf("%d rows, labels %q and %q", len(sheet.Images), sheet.RowLabels, sheet.ColumnLabels)
 	}
-	if want := "Attention of [CLS] by head, the first 3 of 4: pale is more\nand of patches to the filter's prototypes, the 3 of 12 maps that differ most"; sheet.Title != want {
+	if want := "Attention of [CLS] by head, the first 3 of 4: pale is more\nand of patches to the filter's prototypes, the 3 of 12 maps that vary most and repeat each other least"; sheet.Title != want {
 		t.Errorf("title %q", sheet.Title)
 	}
 	save(t, "attention", sheet)

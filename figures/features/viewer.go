@@ -65,7 +65,7 @@ func (m AttentionMaps) Draw(frozen *evaluation.FeatureExtractor, images []evalua
 	}
 	chosen := m.chosen(all, heads)
 	if which = "all maps"; len(chosen) < frozen.ViT.Prototypes*heads {
-		which = fmt.Sprintf("the %d of %d maps that differ most", len(chosen), frozen.ViT.Prototypes*heads)
+		which = fmt.Sprintf("the %d of %d maps that vary most and repeat each other least", len(chosen), frozen.ViT.Prototypes*heads)
 	}
 	sheet.Title += "\nand of patches to the filter's prototypes, " + which
 	for _, place := range chosen {
@@ -134,6 +134,7 @@ func Framework(g sccore.Intermediates) (_ figures.Schematic, err error) {
 	overlap := fmt.Sprintf("%d×%d places × %d", g.Grid, g.Grid, g.Outputs)
 	filter := lo.Ternary(g.ViT.Prototypes > 0, fmt.Sprintf("filter of %d prototypes", g.ViT.Prototypes), g.ViT.Name)
 	pairs := fmt.Sprintf("%d pairs of patches", len(g.P))
+	from := map[string]string{sccore.FromBackbone: "of the encoder's patches", sccore.FromLabels: "from the labels", sccore.FromTeacher: "from another encoder"}[g.From]
 	line := func(name string, value, lambda float64) string {
 		return fmt.Sprintf("%s %.3f, λ %.2g", name, value, lambda)
 	}
@@ -145,7 +146,7 @@ func Framework(g sccore.Intermediates) (_ figures.Schematic, err error) {
 		{Row: 0, Column: 0, Kind: target, Title: "view v2 of x", Pictures: view(g.Target), Lines: []string{size}},
 		{Row: 0, Column: 1, Kind: target, Title: "encoder and filter", Pictures: patches(colours[len(colours)/2:]), Lines: []string{shape, "follows the online branch"}},
 		{Row: 0, Column: 2, Kind: target, Title: "head", Pictures: patches(assignmentColours(g.TargetAssignments, g.Outputs)), Lines: []string{overlap, "shown: Sinkhorn–Knopp"}},
-		{Row: 0, Column: 3, Kind: target, Title: "correspondences q", Pictures: heat(g.Q), Lines: []string{pairs}},
+		{Row: 0, Column: 3, Kind: target, Title: "correspondences q", Pictures: heat(g.Q), Lines: lo.Compact([]string{pairs, from})},
 		{Row: 1, Column: 0, Kind: online, Title: "partner x′", Pictures: view(g.Partner), Lines: []string{"another image of the batch,", "for p and q"}},
 		{Row: 1, Column: 1, Kind: loss, Title: "losses of images", Lines: []string{
 			line("alignment", g.Losses.ImageAlignment, g.Lambdas.ImageAlignment), line("concentration", g.Losses.ImageConcentration, g.Lambdas.ImageConcentration), line("prototypes", g.Losses.Prototypes, g.Lambdas.Prototypes), "[CLS] has its own head",
@@ -155,7 +156,9 @@ func Framework(g sccore.Intermediates) (_ figures.Schematic, err error) {
 	}
 	for _, pair := range [][2]int{{0, 1}, {1, 2}, {2, 3}, {1, 9}, {2, 10}, {3, 11}} { // The target branch is the same, four boxes on.
 		f.Arrows = append(f.Arrows, figures.SchematicArrow{From: pair[0], To: pair[1]})
-		f.Arrows = append(f.Arrows, figures.SchematicArrow{From: pair[0] + 4, To: pair[1] + lo.Ternary(pair[1] < 4, 4, 0), Dashed: true})
+		if from == "" || pair != [2]int{2, 3} { // Otherwise q does not come from the head.
+			f.Arrows = append(f.Arrows, figures.SchematicArrow{From: pair[0] + 4, To: pair[1] + lo.Ternary(pair[1] < 4, 4, 0), Dashed: true})
+		}
 	}
 	return f, nil
 }

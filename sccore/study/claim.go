@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -186,10 +187,11 @@ func (r Results) Quantity(q figures.Quantity) (values []float64) {
 	columns, all := columnsOf(q)
 	first, _, _ := strings.Cut(q.Row, " < ")
 	var measured []string // What the values are of.
+	in := lo.Map(columns, func(column string, _ int) map[int]float64 { return r.quantities(q, column) })
 	for _, seed := range r.seeds(first, columns...) {
 		sum, count := 0.0, 0
-		for _, column := range columns {
-			if value, ok := r.quantity(q, column, seed); ok {
+		for _, values := range in {
+			if value, ok := values[seed]; ok {
 				sum, count = sum+value, count+1
 			}
 		}
@@ -226,35 +228,36 @@ func (r Results) seeds(row string, columns ...string) []int {
 	return slices.Compact(seeds)
 }
 
-// quantity is the value of a quantity in one of its columns, of one seed; ok reports whether it has all records.
-func (r Results) quantity(q figures.Quantity, column string, seed int) (value float64, ok bool) {
-	if rows := strings.Split(q.Row, " < "); len(rows) > 1 {
-		var order, values []float64
-		for i, row := range rows {
-			if value, ok = r.number(row, column, q.Detail, seed); !ok {
-				return 0, false
-			}
-			order, values = append(order, float64(i)), append(values, value)
+// quantities are the values of a quantity in one of its columns by seed, for the seeds with all records.
+func (r Results) quantities(q figures.Quantity, column string) map[int]float64 {
+	rows, others := strings.Split(q.Row, " < "), lo.Compact(strings.Split(q.MinusRow, " & "))
+	mean := func(row string) float64 { return stats.MeanInterval(r.Details(row, column, q.Detail)).Mean }
+	best := lo.MaxBy(others, func(row, other string) bool { return mean(row) > mean(other) }) // By seed the better one would be too good.
+	values, before := map[int]float64{}, map[int]float64{}
+	if q.MinusColumn != "" {
+		minus := q
+		minus.MinusColumn = ""
+		before = r.quantities(minus, q.MinusColumn)
+	}
+	for _, seed := range r.seeds(rows[0], column) {
+		all := true
+		numbers := lo.SliceToMap(slices.Concat(rows, others), func(row string) (string, float64) {
+			value, ok := r.number(row, column, q.Detail, seed)
+			all = all && ok
+			return row, value
+		})
+		value := numbers[rows[0]] - numbers[best] // The latter is 0 without others.
+		if len(rows) > 1 {
+			var err error
+			order := lo.Map(rows, func(_ string, i int) float64 { return float64(i) })
+			value, err = stats.Spearman(order, lo.Map(rows, func(row string, _ int) float64 { return numbers[row] }))
+			all = all && err == nil
 		}
-		value, err := stats.Spearman(order, values)
-		return value, err == nil
-	}
-	value, ok = r.number(q.Row, column, q.Detail, seed)
-	if q.MinusRow != "" {
-		rows, mean := strings.Split(q.MinusRow, " & "), func(row string) float64 { return stats.MeanInterval(r.Details(row, column, q.Detail)).Mean }
-		best := lo.MaxBy(rows, func(row, other string) bool { return mean(row) > mean(other) }) // By seed the better one would be too good.
-		for _, row := range rows {
-			other, has := r.number(row, column, q.Detail, seed)
-			value, ok = value-lo.Ternary(row == best, other, 0), ok && has
+		if earlier, ok := before[seed]; all && (ok || q.MinusColumn == "") {
+			values[seed] = value - earlier
 		}
 	}
-	if q.MinusColumn != "" && ok {
-		column, q.MinusColumn = q.MinusColumn, ""
-		var before float64
-		before, ok = r.quantity(q, column, seed)
-		value -= before
-	}
-	return value, ok
+	return values
 }
 
 // number is the value of a record, or one of its details.
@@ -295,13 +298,11 @@ func (r Results) Images(q figures.Quantity) stats.Interval {
 				drawn.runs[key][i].Value = of.Score(weights)
 			}
 		}
-		count := 0.0
-		for _, seed := range drawn.seeds(strings.Split(q.Row, " < ")[0], q.Column) {
-			if value, ok := drawn.quantity(q, q.Column, seed); ok {
-				sum, count = sum+value, count+1
-			}
+		values := drawn.quantities(q, q.Column)
+		for _, seed := range slices.Sorted(maps.Keys(values)) {
+			sum += values[seed]
 		}
-		return sum / max(count, 1)
+		return sum / max(float64(len(values)), 1)
 	}
 	if len(drawn.Quantity(q)) == 0 || images == 0 {
 		return stats.Interval{}

@@ -265,9 +265,8 @@ func (r Record) number(detail string) (value float64, ok bool) {
 // Differences returns, for each seed with records of all the rows, the value of one row minus that of the other with the highest mean. They are paired by
 // seed because runs with the same seed start alike.
 func (r Results) Differences(column, row string, others ...string) []float64 {
-	return lo.FilterMap(r.Of(row, column), func(record Record, _ int) (float64, bool) {
-		return r.quantity(figures.Quantity{Row: row, MinusRow: strings.Join(others, " & ")}, column, record.Seed)
-	})
+	values := r.quantities(figures.Quantity{Row: row, MinusRow: strings.Join(others, " & ")}, column)
+	return lo.Map(slices.Sorted(maps.Keys(values)), func(seed, _ int) float64 { return values[seed] })
 }
 
 // Data lists the identities of the data behind the given columns, or behind all columns, in column order.

@@ -125,6 +125,9 @@ func (c Config) crop() evaluation.RandomResizedCrop {
 // steps is the number of training steps.
 func (c Config) steps() int { return (c.Samples + c.Batch - 1) / c.Batch }
 
+// used is the number of crops of each of the training images that come up: one more in each epoch, up to Crops.
+func (c Config) used(images int) int { return min(c.Crops, (c.steps()*c.Batch+images-1)/images) }
+
 // training is the configuration of the heads' training for a number of classes.
 func (c Config) training(vit encoder.ViT, classes int) evaluation.SegmentationConfig {
 	return evaluation.SegmentationConfig{
@@ -260,7 +263,7 @@ func batches(r *run, fixed evaluation.FrozenFeatures, crops []evaluation.Patches
 				crop %= c.Crops
 			}
 			if crops != nil {
-				computed = append(computed, crops[place*c.Crops+crop])
+				computed = append(computed, crops[place*c.used(len(images))+crop])
 			}
 			samples = append(samples, evaluation.Sample{Image: images[place], Crop: crop})
 		}
@@ -308,13 +311,13 @@ func open(o study.Options, dataset string, c Config, seed int) (d Data, err erro
 	return d, nil
 }
 
-// kept computes the features of all crops of a cell, since each is used many times. It returns none if crops are drawn anew each time, or if they do not fit.
+// kept computes the features of the crops of a cell that come up, since each may be used many times. It returns none if crops are drawn anew each time, or if they do not fit.
 func kept(r *run, fixed evaluation.FrozenFeatures) (crops []evaluation.Patches, err error) {
 	if r.Cell.Config.Crops == 0 {
 		return nil, nil
 	}
 	samples := lo.FlatMap(r.Data.trained, func(image, _ int) []evaluation.Sample {
-		return lo.Times(r.Cell.Config.Crops, func(crop int) evaluation.Sample { return evaluation.Sample{Image: image, Crop: crop} })
+		return lo.Times(r.Cell.Config.used(len(r.Data.trained)), func(crop int) evaluation.Sample { return evaluation.Sample{Image: image, Crop: crop} })
 	})
 	patches := fixed.Grid() * fixed.Grid()
 	if gib := float64(len(samples)*patches*(4*fixed.Extractor.ViT.Dim+64)) / (1 << 30); gib > r.Cell.Config.CacheGiB {

@@ -146,7 +146,11 @@ func (r ScoreboardRow) digits() int { return lo.Ternary(r.Claim.Unit == "points"
 // number formats one of ours, with one more digit if an end of its interval would look like 0.
 func (r ScoreboardRow) number(value float64) string {
 	digits := r.digits()
-	if nearest := math.Min(math.Abs(r.Interval.Low), math.Abs(r.Interval.High)); nearest < 0.5*math.Pow10(-digits) {
+	ends := []float64{r.Interval.Low, r.Interval.High}
+	if r.Images.N > 0 {
+		ends = append(ends, r.Images.Low, r.Images.High)
+	}
+	if slices.ContainsFunc(ends, func(end float64) bool { return math.Abs(end) < 0.5*math.Pow10(-digits) }) {
 		digits++
 	}
 	return decimal(value, digits)

@@ -135,6 +135,7 @@ func Framework(g sccore.Intermediates) (_ figures.Schematic, err error) {
 	filter := lo.Ternary(g.ViT.Prototypes > 0, fmt.Sprintf("filter of %d prototypes", g.ViT.Prototypes), g.ViT.Name)
 	pairs := fmt.Sprintf("%d pairs of patches", len(g.P))
 	from := map[string]string{sccore.FromBackbone: "of the encoder's patches", sccore.FromLabels: "from the labels", sccore.FromTeacher: "from another encoder"}[g.From]
+	backbone := g.From == sccore.FromBackbone // Of both branches.
 	line := func(name string, value, lambda float64) string {
 		return fmt.Sprintf("%s %.3f, λ %.2g", name, value, lambda)
 	}
@@ -142,7 +143,7 @@ func Framework(g sccore.Intermediates) (_ figures.Schematic, err error) {
 		{Row: 2, Column: 0, Kind: online, Title: "view v1 of x", Pictures: view(g.Online), Lines: []string{size}},
 		{Row: 2, Column: 1, Kind: online, Title: "encoder and filter", Pictures: patches(colours[:len(colours)/2]), Lines: []string{shape, filter}},
 		{Row: 2, Column: 2, Kind: online, Title: "head", Pictures: patches(assignmentColours(g.OnlineAssignments, g.Outputs)), Lines: []string{overlap, "shown: its softmax"}},
-		{Row: 2, Column: 3, Kind: online, Title: "correspondences p", Pictures: heat(g.P), Lines: []string{pairs}},
+		{Row: 2, Column: 3, Kind: online, Title: "correspondences p", Pictures: heat(g.P), Lines: lo.Compact([]string{pairs, lo.Ternary(backbone, from, "")})},
 		{Row: 0, Column: 0, Kind: target, Title: "view v2 of x", Pictures: view(g.Target), Lines: []string{size}},
 		{Row: 0, Column: 1, Kind: target, Title: "encoder and filter", Pictures: patches(colours[len(colours)/2:]), Lines: []string{shape, "follows the online branch"}},
 		{Row: 0, Column: 2, Kind: target, Title: "head", Pictures: patches(assignmentColours(g.TargetAssignments, g.Outputs)), Lines: []string{overlap, "shown: Sinkhorn–Knopp"}},
@@ -155,8 +156,11 @@ func Framework(g sccore.Intermediates) (_ figures.Schematic, err error) {
 		{Row: 1, Column: 3, Kind: loss, Title: "patch concentration", Lines: []string{line("CoTAP", g.Losses.PatchConcentration, g.Lambdas.PatchConcentration), "p should rank the pairs", "as q ranks them"}},
 	}
 	for _, pair := range [][2]int{{0, 1}, {1, 2}, {2, 3}, {1, 9}, {2, 10}, {3, 11}} { // The target branch is the same, four boxes on.
-		f.Arrows = append(f.Arrows, figures.SchematicArrow{From: pair[0], To: pair[1]})
-		if from == "" || pair != [2]int{2, 3} { // Otherwise q does not come from the head.
+		toScores := pair == [2]int{2, 3}
+		if !toScores || !backbone {
+			f.Arrows = append(f.Arrows, figures.SchematicArrow{From: pair[0], To: pair[1]})
+		}
+		if !toScores || from == "" {
 			f.Arrows = append(f.Arrows, figures.SchematicArrow{From: pair[0] + 4, To: pair[1] + lo.Ternary(pair[1] < 4, 4, 0), Dashed: true})
 		}
 	}

@@ -102,7 +102,7 @@ func TestPretrainPictures(t *testing.T) {
 	keep("framework", framework)
 	step.From = sccore.FromBackbone
 	backbone, err := features.Framework(step)
-	if q := backbone.Boxes[7]; err != nil || len(backbone.Arrows) != len(framework.Arrows)-1 || q.Lines[len(q.Lines)-1] != "of the encoder's patches" {
+	if q := backbone.Boxes[7]; err != nil || len(backbone.Arrows) != len(framework.Arrows)-2 || q.Lines[len(q.Lines)-1] != "of the encoder's patches" {
 		t.Errorf("correspondences of the backbone: %d arrows, and q says %q, %v", len(backbone.Arrows), q.Lines, err)
 	}
 	keep("framework of the backbone", backbone)

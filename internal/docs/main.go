@@ -116,13 +116,13 @@ func (n number) cell() string {
 
 // sources says in a line where numbers are from.
 func sources(all []number) string {
-	groups := lo.PartitionBy(all, func(n number) [4]string { return [4]string{n.Profile, n.Commit, n.Date, n.Data} })
+	groups := lo.PartitionBy(all, func(n number) [3]string { return [3]string{n.Profile, n.Date, n.Data} })
 	return strings.Join(lo.Map(groups, func(of []number, _ int) string {
 		seeds := lo.Map(of, func(n number, _ int) int { return n.Seeds })
 		n, fewest, most := of[0], slices.Min(seeds), slices.Max(seeds)
-		commits := lo.Ternary(strings.Contains(n.Commit, " and "), "commits", "commit")
+		commits := lo.Uniq(lo.FlatMap(of, func(n number, _ int) []string { return strings.Split(n.Commit, " and ") }))
 		return fmt.Sprintf("Profile %s, %s%s, %s %s of %s. Data: %s.",
-			n.Profile, lo.Ternary(fewest < most, fmt.Sprintf("%d to ", fewest), ""), plural.Count(most, "seed"), commits, n.Commit, n.Date, n.Data)
+			n.Profile, lo.Ternary(fewest < most, fmt.Sprintf("%d to ", fewest), ""), plural.Count(most, "seed"), lo.Ternary(len(commits) > 1, "commits", "commit"), strings.Join(commits, " and "), n.Date, n.Data)
 	}), " ")
 }
 

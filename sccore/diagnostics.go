@@ -211,7 +211,7 @@ type Intermediates struct {
 	Outputs                              int
 	// P and Q are the correspondences of x and x′ in both branches, [Grid², Grid²] in [0, 1].
 	P, Q []float32
-	From string      // Where Q comes from; see [Correspondences].
+	From string      // Where they come from; see [Correspondences].
 	ViT  encoder.ViT // Of the online branch.
 	Done int         // Steps of training before this one.
 	// Losses are over the whole batch, before they are weighted by Lambdas; 0 for a loss that is off.

@@ -156,14 +156,12 @@ func Framework(g sccore.Intermediates) (_ figures.Schematic, err error) {
 		{Row: 1, Column: 3, Kind: loss, Title: "patch concentration", Lines: []string{line("CoTAP", g.Losses.PatchConcentration, g.Lambdas.PatchConcentration), "p should rank the pairs", "as q ranks them"}},
 	}
 	for _, pair := range [][2]int{{0, 1}, {1, 2}, {2, 3}, {1, 9}, {2, 10}, {3, 11}} { // The target branch is the same, four boxes on.
-		toScores := pair == [2]int{2, 3}
-		if !toScores || !backbone {
-			f.Arrows = append(f.Arrows, figures.SchematicArrow{From: pair[0], To: pair[1]})
-		}
-		if !toScores || from == "" {
-			f.Arrows = append(f.Arrows, figures.SchematicArrow{From: pair[0] + 4, To: pair[1] + lo.Ternary(pair[1] < 4, 4, 0), Dashed: true})
-		}
+		f.Arrows = append(f.Arrows, figures.SchematicArrow{From: pair[0], To: pair[1]})
+		f.Arrows = append(f.Arrows, figures.SchematicArrow{From: pair[0] + 4, To: pair[1] + lo.Ternary(pair[1] < 4, 4, 0), Dashed: true})
 	}
+	f.Arrows = slices.DeleteFunc(f.Arrows, func(a figures.SchematicArrow) bool { // Of heads that make no correspondences.
+		return a.From == 2 && a.To == 3 && backbone || a.From == 6 && a.To == 7 && from != ""
+	})
 	return f, nil
 }
 

@@ -249,7 +249,7 @@ func segmentation(c recipe.Config) evaluation.Evaluation {
 }
 
 // record records what became of a line's encoder along its training.
-func record(r *run, _ *recipe.Trainer) (err error) {
+func record(r *run, t *recipe.Trainer) (err error) {
 	defer try.Handle(&err)
 	c := r.Cell.Config
 	if r.Cell.Row == "" {
@@ -267,6 +267,11 @@ func record(r *run, _ *recipe.Trainer) (err error) {
 	try.E(recipe.AddGate(r.Dir, gate))
 	curve, err := r.Path(recipe.CurveFile)
 	protocol := lo.Ternary(segments(c), segmentation(c).Protocol(), "linear probe and k-NN of frozen features")
+	if c.Recall.Size > 0 { // The curve has no counts of images.
+		encoder := &evaluation.Encoder{FeatureExtractor: t.Frozen, Seed: uint64(r.Cell.Seed)}
+		atEnd := try.E1(recipe.MeasureAll(r.Context, encoder, r.Data.RecallMeasures(c.Recall, c.Probe)))
+		numbers[2].Images, numbers[3].Images = atEnd[0].Images, atEnd[1].Images
+	}
 	for i := range numbers {
 		if numbers[i].Details == nil {
 			numbers[i].Details = gate

@@ -176,9 +176,9 @@ func (f *Features) MomentBound() MomentBound {
 // classMoments are E_{j ∈ T2, l ∈ D(y)}[s_jl²] for each image.
 func (f *Features) classMoments() []float64 {
 	moments := make([]float64, f.Groups())
-	for k, correlation := range f.classCorrelations() {
-		class := &Features{f.class(k), Setting{1, f.Images, f.Dim, f.Radius}, f.Views}
-		copy(moments[k*f.Images:], class.groupMeans(correlation))
+	for k := range f.Classes {
+		class := f.class(k)
+		copy(moments[k*f.Images:], class.groupMeans(class.Correlation()))
 	}
 	return moments
 }
@@ -251,7 +251,7 @@ func (f *Features) TailCurves(thresholds []float64) (TailCurves, error) {
 	similarities := mat.NewDense(min(blockImages, f.Images)*f.Views, size, nil)
 	view, class := make([]int, bins+1), make([]int, bins+1) // Counts pairs of one image by the first threshold that they do not exceed.
 	for k := range f.Classes {
-		members := f.class(k)
+		members := f.class(k).Z
 		for begin := 0; begin < f.Images; begin += blockImages {
 			count := min(blockImages, f.Images-begin)
 			s := similarities.Slice(0, count*f.Views, 0, size).(*mat.Dense)

@@ -98,10 +98,11 @@ func (f *Features) ClassOf(i int) int { return i / (f.Images * f.Views) }
 // row is z_i.
 func (f *Features) row(i int) []float64 { return f.Z.RawRowView(i) }
 
-// class is the matrix of a class's views, [n·m, d]; it shares memory.
-func (f *Features) class(k int) *mat.Dense {
+// class is the features of one class; it shares memory.
+func (f *Features) class(k int) *Features {
 	size := f.Images * f.Views
-	return f.Z.Slice(k*size, (k+1)*size, 0, f.Dim).(*mat.Dense)
+	z := f.Z.Slice(k*size, (k+1)*size, 0, f.Dim).(*mat.Dense)
+	return &Features{z, Setting{1, f.Images, f.Dim, f.Radius}, f.Views}
 }
 
 // ClassMeans are μ_k, the mean vector of each class, [K, d].

@@ -59,15 +59,6 @@ func (f *Features) Correlation() *mat.SymDense {
 	return &c
 }
 
-// classCorrelations are the correlation matrices of the single classes; C_f is their mean.
-func (f *Features) classCorrelations() []*mat.SymDense {
-	return lo.Times(f.Classes, func(k int) *mat.SymDense {
-		c := new(mat.SymDense)
-		c.SymOuterK(1/float64(f.Images*f.Views), f.class(k).T())
-		return c
-	})
-}
-
 // EffectiveRank is the exponential of the entropy of C_f's spectrum, in [1, d]: d if C_f = r²/d·I, the optimum of the diversity term, and 1 if all
 // features lie on a line.
 //
@@ -165,13 +156,13 @@ func (f *Features) Deltas(c float64) []Deltas {
 	r2 := f.Radius * f.Radius
 	size := float64(f.Images * f.Views)
 	correlation := f.Correlation()
-	byClass := f.classCorrelations()
 	var all mat.Dense
 	all.Mul(f.Z, correlation)
 	deltas := make([]Deltas, f.Len())
 	for k := range f.Classes {
+		class := f.class(k)
 		var product mat.Dense
-		product.Mul(f.class(k), byClass[k])
+		product.Mul(class.Z, class.Correlation())
 		for v := range f.Images * f.Views {
 			i := k*f.Images*f.Views + v
 			z := f.row(i)

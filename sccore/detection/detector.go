@@ -138,13 +138,13 @@ func (r RPN) Losses(objects Objects, sizes, uniform *Node, samples int) (class, 
 
 	logits := take(Concatenate(r.Logits, 1), drawn.Index)
 	count := number(drawn.Valid, dtype)
-	class = Div(masked(binaryCrossEntropy(logits, asNumbers(drawn.Positive, dtype)), drawn.Valid), count)
+	class = Div(MaskedReduceAllSum(binaryCrossEntropy(logits, asNumbers(drawn.Positive, dtype)), drawn.Valid), count)
 
 	codes := take(Concatenate(r.Codes, 1), drawn.Index)
 	references := Gather(anchors, InsertAxes(drawn.Index, -1))
 	targets := take(objects.Boxes, take(matches.Object, drawn.Index))
 	distance := ReduceSum(smoothL1(Sub(codes, anchorCoder.Encode(references, targets)), anchorBeta), -1)
-	return class, Div(masked(distance, drawn.Positive), count)
+	return class, Div(MaskedReduceAllSum(distance, drawn.Positive), count)
 }
 
 // Proposals returns at most count boxes an image, [batch, n, 4], the best first, and the mask of those that are there, [batch, n]: of each level the count best

@@ -39,11 +39,6 @@ func smoothL1(x *Node, beta float64) *Node {
 // asNumbers returns a mask as zeros and ones. No gradient passes; the search for paths of the gradient would follow the mask to the scores behind it.
 func asNumbers(mask *Node, dtype dtypes.DType) *Node { return StopGradient(ConvertDType(mask, dtype)) }
 
-// masked sums values where mask is true. Both have the same shape.
-func masked(values, mask *Node) *Node {
-	return ReduceAllSum(Where(mask, values, ZerosLike(values)))
-}
-
 // number counts what mask marks, and is at least 1.
 func number(mask *Node, dtype dtypes.DType) *Node {
 	return StopGradient(MaxScalar(ReduceAllSum(asNumbers(mask, dtype)), 1))
@@ -121,13 +116,13 @@ func (c Config) losses(out boxOutput, coder Coder, boxes, targets, labels *Node,
 	labels = Where(s.Positive, labels, background)
 	logs := LogSoftmax(ConvertDType(out.logits, dtype), -1)
 	count := number(s.Valid, dtype)
-	class = Div(masked(Neg(ofClass(logs, labels)), s.Valid), count)
+	class = Div(MaskedReduceAllSum(Neg(ofClass(logs, labels)), s.Valid), count)
 
 	first := func(x *Node) *Node { return SliceAxis(x, 1, AxisRange(0, positives)) }
 	labels = MinScalar(first(labels), c.Classes-1)
 	codes := ConvertDType(boxesOfClass(first(out.codes), labels), dtype)
 	predicted := coder.Decode(first(boxes), codes)
-	loss := masked(OneMinus(GIoU(predicted, first(targets))), first(s.Positive))
+	loss := MaskedReduceAllSum(OneMinus(GIoU(predicted, first(targets))), first(s.Positive))
 	return class, MulScalar(Div(loss, count), boxLossWeight)
 }
 
@@ -183,7 +178,7 @@ func maskLoss(logits, boxes, positive, object *Node, objects Objects) *Node {
 	labels := MaxScalar(take(objects.Labels, object), 0)
 	each := func(x *Node) *Node { return BroadcastToDims(Reshape(x, 1, 1, batch*n), MaskSize, MaskSize, batch*n) }
 	own := ofClass(ConvertDType(logits, dtype), each(labels))
-	loss := masked(binaryCrossEntropy(own, maskTargets(boxes, object, objects)), each(positive))
+	loss := MaskedReduceAllSum(binaryCrossEntropy(own, maskTargets(boxes, object, objects)), each(positive))
 	return DivScalar(Div(loss, number(positive, dtype)), MaskSize*MaskSize)
 }
 

@@ -18,14 +18,14 @@ func NTXent(z1, z2 *Node, temperature float64) *Node {
 	n := 2 * batch
 
 	z := Unit(Concatenate([]*Node{z1, z2}, 0))
-	logits := DivScalar(MatMul(z, Transpose(z, 0, 1)), temperature)
+	logits := MatMul(z, Transpose(z, 0, 1))
 
 	square := shapes.Make(logits.DType(), n, n)
 	row, column := Iota(g, square, 0), Iota(g, square, 1)
 	self := Equal(row, column)
 	logits = Where(self, AddScalar(MulScalar(logits, 0), -1e9), logits)
 	other := Equal(Abs(Sub(row, column)), Scalar(g, logits.DType(), float64(batch)))
-	return classificationLoss(logits, ConvertDType(other, logits.DType()))
+	return Alignment(logits, ConvertDType(other, logits.DType()), temperature)
 }
 
 // InfoNCE is MoCo's contrastive loss of queries with keys and a queue of earlier keys (He et al. 2020, eq. 1).
@@ -40,9 +40,9 @@ func InfoNCE(queries, keys, queue *Node, temperature float64) *Node {
 
 	positives := ReduceAndKeep(Mul(queries, keys), ReduceSum, -1)
 	others := MatMul(queries, Transpose(queue, 0, 1))
-	logits := DivScalar(Concatenate([]*Node{positives, others}, -1), temperature)
+	logits := Concatenate([]*Node{positives, others}, -1)
 	first := Equal(Iota(logits.Graph(), shapes.Make(logits.DType(), logits.Shape().Dimensions...), 1), ScalarZero(logits.Graph(), logits.DType()))
-	return classificationLoss(logits, ConvertDType(first, logits.DType()))
+	return Alignment(logits, ConvertDType(first, logits.DType()), temperature)
 }
 
 // barlowVarianceFloor keeps the standardisation finite for a feature that is constant over the batch. It is BatchNorm's epsilon, as in the authors'

@@ -87,11 +87,6 @@ func IBOTPatches(student, targets, masks *Node, temperature float64) *Node {
 	return ReduceAllMean(Div(ReduceSum(Mul(entropies, hidden), -1), MaxScalar(ReduceSum(hidden, -1), 1)))
 }
 
-// classificationLoss is the mean cross-entropy of logits, [N, C], with the classes that positive marks, a {0, 1} mask of the same shape with one 1 per row.
-func classificationLoss(logits, positive *Node) *Node {
-	return ReduceAllMean(Neg(ReduceSum(Mul(LogSoftmax(logits), positive), -1)))
-}
-
 // outside stands for the logarithm of 0, where −∞ would give NaN.
 const outside = -1e30
 

@@ -116,7 +116,7 @@ func TestObjectDiscoveryIsTheReference(t *testing.T) {
 	for name, test := range map[string]struct {
 		find ObjectDiscovery
 		want []string
-	}{"LOST": {lost(20), golden.LOST}, "TokenCut": {tokenCut(0.2), golden.TokenCut}} {
+	}{"LOST": {LOST{Expansion: 20}.find, golden.LOST}, "TokenCut": {TokenCut{Threshold: 0.2}.find, golden.TokenCut}} {
 		for i, want := range test.want {
 			keys := denseValues(90+i, rows*columns*8)
 			for p := range rows * columns {

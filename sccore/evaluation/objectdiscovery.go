@@ -39,7 +39,7 @@ type LOST struct {
 
 // Measure measures CorLoc.
 func (l LOST) Measure(ctx context.Context, e *Encoder, d Data) (Result, error) {
-	return discover(ctx, e, d, lost(l.Expansion))
+	return discover(ctx, e, d, l.find)
 }
 
 // TokenCut is the evaluation of objects that are discovered as Wang et al. 2022 do, by CorLoc.
@@ -50,7 +50,7 @@ type TokenCut struct {
 
 // Measure measures CorLoc.
 func (t TokenCut) Measure(ctx context.Context, e *Encoder, d Data) (Result, error) {
-	return discover(ctx, e, d, tokenCut(t.Threshold))
+	return discover(ctx, e, d, t.find)
 }
 
 // boxed are evaluations on the images of PASCAL VOC with the boxes of their objects.
@@ -111,69 +111,65 @@ func objectIn(e *Encoder, path string, find ObjectDiscovery) (box Box, err error
 	return BoxOf(object, f.Columns, patch, photo.Height, photo.Width), nil
 }
 
-// lost finds an object as Siméoni et al. 2021 do. It starts from the patch that is like the fewest others, and adds, of as many least connected patches as
-// expansion says, the ones that are like the first. The object is all patches that are like the sum of these, as far as they touch the first. Features are keys
-// of the last block, compared by inner products. The paper's expansion is 100.
-func lost(expansion int) ObjectDiscovery {
-	return func(features []float32, rows, columns, dim int) ([]bool, error) {
-		n := rows * columns
-		like := products(features, n, dim)
-		degree, order := make([]int, n), lo.Range(n)
-		for i := range n {
-			for j := range n {
-				if i != j && like.At(i, j) > 0 {
-					degree[i]++
-				}
+// find finds an object as Siméoni et al. 2021 do. It starts from the patch that is like the fewest others, and adds, of as many least connected patches as
+// the expansion says, the ones that are like the first. The object is all patches that are like the sum of these, as far as they touch the first. Features are
+// keys of the last block, compared by inner products.
+func (l LOST) find(features []float32, rows, columns, dim int) ([]bool, error) {
+	n := rows * columns
+	like := products(features, n, dim)
+	degree, order := make([]int, n), lo.Range(n)
+	for i := range n {
+		for j := range n {
+			if i != j && like.At(i, j) > 0 {
+				degree[i]++
 			}
 		}
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(degree[a], degree[b]) })
-		seed := order[0]
-		sum := make([]float64, n)
-		for _, i := range order[:min(expansion, n)] {
-			if like.At(seed, i) > 0 {
-				for j := range n {
-					sum[j] += like.At(i, j)
-				}
-			}
-		}
-		return connected(func(p int) bool { return sum[p] > 0 }, seed, rows, columns), nil
 	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(degree[a], degree[b]) })
+	seed := order[0]
+	sum := make([]float64, n)
+	for _, i := range order[:min(l.Expansion, n)] {
+		if like.At(seed, i) > 0 {
+			for j := range n {
+				sum[j] += like.At(i, j)
+			}
+		}
+	}
+	return connected(func(p int) bool { return sum[p] > 0 }, seed, rows, columns), nil
 }
 
-// tokenCut finds an object as Wang et al. 2022 do: by the normalised cut of the graph of patches whose cosine exceeds a threshold. Features are keys of the
-// last block. The paper's threshold is 0.2, and edges below it have weight 10⁻⁵. It takes time cubic in the number of patches.
-func tokenCut(threshold float64) ObjectDiscovery {
+// find finds an object as Wang et al. 2022 do: by the normalised cut of the graph of patches whose cosine exceeds the threshold. Features are keys of the
+// last block, and edges below the threshold have weight 10⁻⁵. It takes time cubic in the number of patches.
+func (t TokenCut) find(features []float32, rows, columns, dim int) ([]bool, error) {
 	const weak = 1e-5
-	return func(features []float32, rows, columns, dim int) ([]bool, error) {
-		n := rows * columns
-		unit := slices.Clone(features)
-		unitLength(unit, dim)
-		like := products(unit, n, dim)
-		like.Apply(func(_, _ int, cosine float64) float64 { return lo.Ternary(cosine > threshold, 1, weak) }, like)
-		degree := lo.Times(n, func(i int) float64 { return lo.Sum(like.RawRowView(i)) })
-		// (D − W) y = λ D y has the eigenvectors D^(−1/2) z of D^(−1/2) W D^(−1/2), in reverse order.
-		normal := mat.NewSymDense(n, nil)
-		for i := range n {
-			for j := i; j < n; j++ {
-				normal.SetSym(i, j, like.At(i, j)/math.Sqrt(degree[i]*degree[j]))
-			}
+	n := rows * columns
+	unit := slices.Clone(features)
+	unitLength(unit, dim)
+	like := products(unit, n, dim)
+	like.Apply(func(_, _ int, cosine float64) float64 { return lo.Ternary(cosine > t.Threshold, 1, weak) }, like)
+	degree := lo.Times(n, func(i int) float64 { return lo.Sum(like.RawRowView(i)) })
+	// (D − W) y = λ D y has the eigenvectors D^(−1/2) z of D^(−1/2) W D^(−1/2), in reverse order.
+	normal := mat.NewSymDense(n, nil)
+	for i := range n {
+		for j := i; j < n; j++ {
+			normal.SetSym(i, j, like.At(i, j)/math.Sqrt(degree[i]*degree[j]))
 		}
-		var eigen mat.EigenSym
-		if !eigen.Factorize(normal, true) {
-			return nil, errors.New("the eigenvectors of the graph of patches cannot be found")
-		}
-		var vectors mat.Dense
-		eigen.VectorsTo(&vectors)
-		second, mean, seed := make([]float64, n), 0.0, 0
-		for i := range n {
-			second[i] = vectors.At(i, n-2) / math.Sqrt(degree[i])
-			mean += second[i] / float64(n)
-			if math.Abs(second[i]) > math.Abs(second[seed]) {
-				seed = i
-			}
-		}
-		return connected(func(p int) bool { return second[p] > mean == (second[seed] > mean) }, seed, rows, columns), nil
 	}
+	var eigen mat.EigenSym
+	if !eigen.Factorize(normal, true) {
+		return nil, errors.New("the eigenvectors of the graph of patches cannot be found")
+	}
+	var vectors mat.Dense
+	eigen.VectorsTo(&vectors)
+	second, mean, seed := make([]float64, n), 0.0, 0
+	for i := range n {
+		second[i] = vectors.At(i, n-2) / math.Sqrt(degree[i])
+		mean += second[i] / float64(n)
+		if math.Abs(second[i]) > math.Abs(second[seed]) {
+			seed = i
+		}
+	}
+	return connected(func(p int) bool { return second[p] > mean == (second[seed] > mean) }, seed, rows, columns), nil
 }
 
 // products returns the inner products of n features, [n, n], in float64.

@@ -262,15 +262,10 @@ func (s encoded) scene(i int) [][]float64 {
 }
 
 // alike returns the cosines of a feature with the patches of a scene.
-func (s encoded) alike(query []float64, scene int) (cosines []float64) {
-	for _, patch := range s.scene(scene) {
-		var ab, aa, bb float64
-		for d := range query {
-			ab, aa, bb = ab+query[d]*patch[d], aa+query[d]*query[d], bb+patch[d]*patch[d]
-		}
-		cosines = append(cosines, ab/math.Sqrt(max(aa*bb, 1e-24)))
-	}
-	return cosines
+func (s encoded) alike(query []float64, scene int) []float64 {
+	return lo.Map(s.scene(scene), func(patch []float64, _ int) float64 {
+		return floats.Dot(query, patch) / max(floats.Norm(query, 2)*floats.Norm(patch, 2), 1e-12)
+	})
 }
 
 // wide splits values into vectors.

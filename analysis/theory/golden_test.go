@@ -48,15 +48,11 @@ func TestGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rank, err := f.EffectiveRank()
-		if err != nil {
-			t.Fatal(err)
-		}
 		repaired := f.Setting.Repaired(tails, f.CorrelationPeak())
 		for name, pair := range map[string][2]float64{
 			"p_T": {tails.ViewTail, c.ViewTail}, "q_T": {tails.ClassTail, c.ClassTail}, "ω": {f.CorrelationPeak(), c.Omega},
 			"ρ": {repaired.Within, c.Rho}, "κ": {repaired.Across, c.Kappa}, "Γ": {repaired.Margin, c.Gamma}, "error": {f.Error(), c.Error},
-			"effective rank": {rank, c.EffectiveRank}, "L_align": {f.Alignment(), c.Alignment}, "L_div": {f.Diversity(), c.Diversity},
+			"effective rank": {f.EffectiveRank(), c.EffectiveRank}, "L_align": {f.Alignment(), c.Alignment}, "L_div": {f.Diversity(), c.Diversity},
 		} {
 			close(t, fmt.Sprintf("case %d, %s", i, name), pair[0], pair[1], 1)
 		}

@@ -1,15 +1,14 @@
 package theory
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/dsnet/try"
 	"github.com/samber/lo"
+	"github.com/semcon/semcon/sccore/metrics"
 	"gonum.org/v1/gonum/mat"
-	"gonum.org/v1/gonum/stat"
 )
 
 // Classify is the paper's classifier G_f (eq. defi_knn_cls) on the features themselves: for each of the N views, the class with the nearest mean.
@@ -60,17 +59,8 @@ func (f *Features) Correlation() *mat.SymDense {
 }
 
 // EffectiveRank is the exponential of the entropy of C_f's spectrum, in [1, d]: d if C_f = r²/d·I, the optimum of the diversity term, and 1 if all
-// features lie on a line.
-//
-// Source: O. Roy and M. Vetterli, The effective rank: a measure of effective dimensionality, EUSIPCO 2007.
-func (f *Features) EffectiveRank() (float64, error) {
-	var eigen mat.EigenSym
-	if !eigen.Factorize(f.Correlation(), false) {
-		return 0, errors.New("effective rank: the correlation matrix has no eigenvalues")
-	}
-	shares := lo.Map(eigen.Values(nil), func(value float64, _ int) float64 { return max(value, 0) / (f.Radius * f.Radius) })
-	return math.Exp(stat.Entropy(shares)), nil
-}
+// features lie on a line; see [metrics.EffectiveRank].
+func (f *Features) EffectiveRank() float64 { return metrics.EffectiveRank(f.Correlation()) }
 
 // IsotropyDefect is tr C_f² − r⁴/d ≥ 0: twice the diversity loss of OP0, and 0 if C_f = r²/d·I. It is what the printed lemma sum_delta leaves out,
 // averaged over all views (erratum E13).
@@ -102,7 +92,6 @@ func (f *Features) Quantities(thresholds int) (_ map[string]float64, _ TailCurve
 	defer try.Handle(&err)
 	comparison := try.E1(f.Compare(thresholds))
 	curves, moments, printed, repaired, repairedAt := comparison.Curves, comparison.Moments, comparison.Printed, comparison.Repaired, comparison.RepairedAt
-	rank := try.E1(f.EffectiveRank())
 	tails := try.E1(f.TailCurves([]float64{classThreshold, viewThreshold}))
 
 	// Lemma sum_delta at α = 1/(4r²), the largest that the appendix admits, in the reading that fits OP1 (c = 1/(2α)).
@@ -127,7 +116,7 @@ func (f *Features) Quantities(thresholds int) (_ map[string]float64, _ TailCurve
 		"p": tails.View[1], "q": tails.Class[0], "p_mean": tails.MeanView[1], "q_mean": tails.MeanClass[0],
 		"view_similarity": 1 - moments.Spread, "class_similarity": (n*moments.Within - (1 - moments.Spread)) / (n - 1),
 		"across": moments.Across, "inside": moments.Inside, "margined": moments.Margined,
-		"omega": comparison.Omega, "effective_rank": rank, "isotropy_defect": f.IsotropyDefect(),
+		"omega": comparison.Omega, "effective_rank": f.EffectiveRank(), "isotropy_defect": f.IsotropyDefect(),
 		"sum_delta": sum, "sum_delta_fails": fails, "delta_same": same / float64(f.Len()), "delta_other": other / float64(f.Len()),
 	}
 	return lo.OmitBy(values, func(_ string, value float64) bool { return math.IsNaN(value) || math.IsInf(value, 0) }), curves, nil

@@ -17,8 +17,10 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/dsnet/try"
 	"github.com/janpfeifer/must"
 	"github.com/samber/lo"
+	"github.com/semcon/semcon/analysis/stats"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -160,12 +162,17 @@ const (
 // Forms lists all forms.
 var Forms = []string{BackboneForm, CentredForm, PrincipalForm}
 
-// InForm brings features, [N, D], into a form with at most the given number of dimensions.
-func InForm(features *mat.Dense, form string, dimensions int) *mat.Dense {
-	if form == BackboneForm {
-		return features
-	}
+// InForm brings features, [N, D], into a form with at most the given number of dimensions. The principal form of features that are not finite is an error.
+func InForm(features *mat.Dense, form string, dimensions int) (_ *mat.Dense, err error) {
+	defer try.Handle(&err)
 	count, dim := features.Dims()
+	switch {
+	case form == BackboneForm:
+		return features, nil
+	case form == PrincipalForm && dimensions < dim:
+		components := try.E1(stats.PrincipalComponents(lo.Times(count, features.RawRowView), dimensions))
+		return mat.NewDense(count, dimensions, slices.Concat(components...)), nil
+	}
 	centred := mat.DenseCopyOf(features)
 	for c := range dim {
 		mean := mat.Sum(features.ColView(c)) / float64(count)
@@ -173,24 +180,14 @@ func InForm(features *mat.Dense, form string, dimensions int) *mat.Dense {
 			centred.Set(i, c, features.At(i, c)-mean)
 		}
 	}
-	if form == CentredForm || dim <= dimensions {
-		return centred
-	}
-	var covariance mat.SymDense
-	covariance.SymOuterK(1/float64(count), centred.T())
-	var eigen mat.EigenSym
-	eigen.Factorize(&covariance, true)
-	var axes mat.Dense
-	eigen.VectorsTo(&axes) // In order of ascending eigenvalues.
-	var cut mat.Dense
-	cut.Mul(centred, axes.Slice(0, dim, dim-dimensions, dim))
-	return &cut
+	return centred, nil
 }
 
 // NewFeaturesInForm brings features into a form. flat holds vectors of length dim, with all views of an image together; labels holds the class of each image.
-func NewFeaturesInForm(flat []float32, dim int, labels []int32, classes int, form string) (*Features, error) {
+func NewFeaturesInForm(flat []float32, dim int, labels []int32, classes int, form string) (_ *Features, err error) {
+	defer try.Handle(&err)
 	rows := mat.NewDense(len(flat)/dim, dim, lo.Map(flat, func(x float32, _ int) float64 { return float64(x) }))
-	return NewFeatures(InForm(rows, form, classes), labels, 1)
+	return NewFeatures(try.E1(InForm(rows, form, classes)), labels, 1)
 }
 
 // OrthogonalClasses are the theorem's best case: K classes of n images with m views, on the K axes of K dimensions, r = 1, with Gaussian noise of

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/janpfeifer/must"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -16,16 +17,16 @@ func TestForms(t *testing.T) {
 			features.Set(i, c, 3+float64(c+1)*random.NormFloat64())
 		}
 	}
-	if InForm(features, BackboneForm, 2) != features {
+	if must.M1(InForm(features, BackboneForm, 2)) != features {
 		t.Error("the backbone's features stay as they are")
 	}
-	centred := InForm(features, CentredForm, 2)
+	centred := must.M1(InForm(features, CentredForm, 2))
 	for c := range 5 {
 		if mean := mat.Sum(centred.ColView(c)); math.Abs(mean) > 1e-9 {
 			t.Errorf("column %d has mean %g", c, mean/200)
 		}
 	}
-	cut := InForm(features, PrincipalForm, 2)
+	cut := must.M1(InForm(features, PrincipalForm, 2))
 	if _, dim := cut.Dims(); dim != 2 {
 		t.Fatalf("%d dimensions", dim)
 	}

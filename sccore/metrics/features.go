@@ -11,6 +11,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/losses"
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat"
 )
@@ -30,52 +31,33 @@ func MeasureSpread(features []float32, dim int) (Spread, error) {
 	if n < 2 {
 		return Spread{}, fmt.Errorf("spread: %d numbers, want at least two vectors of %d", len(features), dim)
 	}
-	unit := mat.NewDense(n, dim, nil)
+	unit := rowsOf(features[:n*dim], dim)
 	for i := range n {
 		row := unit.RawRowView(i)
-		norm := 0.0
-		for j := range row {
-			row[j] = float64(features[i*dim+j])
-			norm = math.Hypot(norm, row[j])
-		}
+		norm := floats.Norm(row, 2)
 		if math.IsNaN(norm) || math.IsInf(norm, 0) {
 			return Spread{}, fmt.Errorf("spread: feature vector %d has NaN or Inf", i)
 		}
-		if norm > 0 {
-			for j := range row {
-				row[j] /= norm
-			}
-		}
-	}
-	centre(unit)
-	std := 0.0
-	for j := range dim {
-		variance := 0.0
-		for i := range n {
-			variance += unit.At(i, j) * unit.At(i, j) / float64(n)
-		}
-		std += math.Sqrt(variance) / float64(dim)
+		floats.Scale(1/cmp.Or(norm, 1), row)
 	}
 	var covariance mat.SymDense
-	covariance.SymOuterK(1/float64(n), unit.T())
-	return Spread{Std: math.Sqrt(float64(dim)) * std, Rank: EffectiveRank(&covariance)}, nil
+	covariance.SymOuterK(1/float64(n), centre(unit).T())
+	return spreadOf(&covariance), nil
 }
 
 // SpreadOf returns the spread of features with this covariance, [D, D] of float32.
 func SpreadOf(covariance *tensors.Tensor) *Spread {
-	dim := covariance.Shape().Dim(0)
-	symmetric := mat.NewSymDense(dim, nil)
-	std := 0.0
-	for i, x := range tensors.MustCopyFlatData[float32](covariance) {
-		row, column := i/dim, i%dim
-		if row <= column {
-			symmetric.SetSym(row, column, float64(x))
-		}
-		if row == column {
-			std += math.Sqrt(max(float64(x), 0)) / float64(dim)
-		}
+	values := lo.Map(tensors.MustCopyFlatData[float32](covariance), func(x float32, _ int) float64 { return float64(x) })
+	return new(spreadOf(mat.NewSymDense(covariance.Shape().Dim(0), values)))
+}
+
+// spreadOf returns the spread of features with this covariance.
+func spreadOf(covariance *mat.SymDense) Spread {
+	dim, std := float64(covariance.SymmetricDim()), 0.0
+	for i := range covariance.SymmetricDim() {
+		std += math.Sqrt(max(covariance.At(i, i), 0)) / dim
 	}
-	return &Spread{Std: math.Sqrt(float64(dim)) * std, Rank: EffectiveRank(symmetric)}
+	return Spread{Std: math.Sqrt(dim) * std, Rank: EffectiveRank(covariance)}
 }
 
 // Covariance is the covariance, [D, D], of features, [..., D], scaled to length 1.

@@ -93,6 +93,7 @@ type number struct {
 	SD     json.Number `json:"sd,omitempty"`
 	Low    json.Number `json:"low,omitempty"` // Bounds of the 95 % interval.
 	High   json.Number `json:"high,omitempty"`
+	Images string      `json:"images,omitempty"` // The bounds of the 95 % interval over test images.
 	Paper  json.Number `json:"paper,omitempty"`
 
 	Seeds   int    `json:"seeds"`
@@ -110,6 +111,9 @@ func (n number) cell() string {
 	}
 	if n.Low != "" {
 		text += fmt.Sprintf(" (%s to %s)", n.Low, n.High)
+	}
+	if n.Images != "" {
+		text += fmt.Sprintf(" [%s]", n.Images)
 	}
 	return strings.ReplaceAll(text, "-", "−")
 }
@@ -143,7 +147,8 @@ func table(all []number, name, corner string) (string, error) {
 		line := lo.Map(columns, func(column string, _ int) string { return cells[[2]string{row, column}] })
 		fmt.Fprintf(&text, "| %s | %s |\n", row, strings.Join(line, " | "))
 	}
-	fmt.Fprintf(&text, "\n*%s*\n", sources(all))
+	brackets := lo.Ternary(lo.SomeBy(all, func(n number) bool { return n.Images != "" }), " In square brackets: the 95 % interval over test images.", "")
+	fmt.Fprintf(&text, "\n*%s%s*\n", sources(all), brackets)
 	return text.String(), nil
 }
 
@@ -193,14 +198,15 @@ func measured(name string, out, experiment, profile, data string, columns, rows 
 				Commit: strings.Join(lo.Uniq(commits), " and "), Date: last.Format(time.DateOnly), Data: data,
 			}
 			switch {
-			case i.N > 1 && isDifference:
-				n.Low, n.High = digits(i.Low), digits(i.High)
+			case isDifference:
+				if i.N > 1 {
+					n.Low, n.High = digits(i.Low), digits(i.High)
+				}
+				if images := results.Images(quantity); images.N > 0 {
+					n.Images = fmt.Sprintf("%s to %s", digits(images.Low), digits(images.High))
+				}
 			case i.N > 1:
 				n.SD = digits(i.SD)
-			case isDifference: // One seed has an interval over test images, where they are counted.
-				if images := results.Images(quantity); images.N > 0 {
-					n.Low, n.High = digits(images.Low), digits(images.High)
-				}
 			}
 			all = append(all, n)
 		}

@@ -59,7 +59,7 @@ func TestDocsNumbersAreInTheRecords(t *testing.T) {
 	}
 	known := map[string]bool{}
 	for _, n := range all {
-		for _, value := range []string{string(n.Value), string(n.SD), string(n.Low), string(n.High), string(n.Paper)} {
+		for _, value := range append(strings.Split(n.Images, " to "), string(n.Value), string(n.SD), string(n.Low), string(n.High), string(n.Paper)) {
 			known[strings.TrimPrefix(value, "-")] = true
 		}
 	}
@@ -99,6 +99,10 @@ func TestNumbersOfRuns(t *testing.T) {
 	want := "| in % | linear |\n|---|--:|\n| alone | 42.0 ± 2.0 |\n| gain | 2.0 (−0.5 to 4.5) |\n\n*Profile quick, 3 seeds, commit 0123456 of 2026-11-26. Data: scenes.*\n"
 	if err != nil || got != want {
 		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+	all[1].Images = "-1.0 to 3.0"
+	if got, err := table(all, "mine", "in %"); err != nil || !strings.Contains(got, " 2.0 (−0.5 to 4.5) [−1.0 to 3.0] |\n") || !strings.HasSuffix(got, "over test images.*\n") {
+		t.Errorf("%q, %v", got, err)
 	}
 	if _, err := measured("mine", out, "pretrain", "full", "", nil, []string{"alone=control"}); err == nil {
 		t.Error("no error without records")

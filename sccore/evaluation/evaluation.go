@@ -18,6 +18,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/train"
@@ -150,7 +151,9 @@ var List = []Named{
 	{Name: "lost", Measures: "object discovery by LOST, without training", New: func() Evaluation { return &LOST{Expansion: 100} },
 		Datasets: []string{"voc2012"}, Single: true},
 	{Name: "noise-rate", Measures: "how often the most similar patches of two images share their class",
-		New:   func() Evaluation { return &NoiseRate{Sample: PatchSample{Images: 2000, PerImage: 8}, Bins: 20} },
+		New: func() Evaluation {
+			return &NoiseRate{Sample: PatchSample{Images: 2000, PerImage: 8}, Bins: 20, PatchHead: heads.DefaultProjector()}
+		},
 		Sizes: []string{"sample.size"}, Datasets: segmented, Draws: true},
 	// As Leopart has it for PASCAL VOC.
 	{Name: "overclustering", Measures: "segmentation by clusters of patch features",

@@ -27,6 +27,8 @@ import (
 type NoiseRate struct {
 	Sample PatchSample `json:"sample"`
 	Bins   int         `json:"bins" range:"[2,200]"` // Bins of equal width over similarities from −1 to 1, for the figure.
+	// PatchHead is the projector, with random weights, of an encoder that was not trained with the method: as wide as those that it is compared with.
+	PatchHead heads.Projector `json:"patch_head"`
 }
 
 // maxPatches bounds the pairs: of as many patches there are half a billion.
@@ -125,7 +127,7 @@ func (n NoiseRate) projected(ctx context.Context, e *Encoder, set *datasets.Segm
 	branch, err := sccore.ReadTarget(e.File)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		branch, said, of = sccore.TargetBranch{ViT: e.ViT, PatchHead: heads.DefaultProjector(), Store: model.NewStore()}, "its projector has random weights", tokens
+		branch, said, of = sccore.TargetBranch{ViT: e.ViT, PatchHead: n.PatchHead, Store: model.NewStore()}, "its projector has random weights", tokens
 		defer branch.Store.Finalize()
 	case err != nil:
 		return of, "", err

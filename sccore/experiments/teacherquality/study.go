@@ -168,25 +168,25 @@ func (d data) of(c Condition, seed int) sccore.Data {
 	train := d.Train
 	if c.concentrates() && c.Teacher == 0 { // From labels.
 		level := lo.Ternary(c.Errors == errorsOfObjects, c.Level, 0)
-		train.TeacherLabels = mistaken(train.Labels, d.classes, level, uint64(seed))
+		first := lo.Ternary(d.Annotated[0] != nil && d.Annotated[0].HasBackground(), 2, 1)
+		train.TeacherLabels = mistaken(train.Labels, first, d.classes, level, uint64(seed))
 	}
 	return train
 }
 
-// mistaken returns labels in which a share of the classes of each image, drawn by the seed, is taken for another class: all their pixels in the image
-// have the same wrong label.
-func mistaken(labels func(image int32, canvas []uint8, side int) error, classes int, share float64, seed uint64) func(int32, []uint8, int) error {
+// mistaken returns labels in which a share of the objects' classes in each image, drawn by the seed, is taken for another: all their pixels in the image
+// have the same wrong label. Labels from first to classes are those of objects.
+func mistaken(labels func(image int32, canvas []uint8, side int) error, first, classes int, share float64, seed uint64) func(int32, []uint8, int) error {
 	return func(image int32, canvas []uint8, side int) error {
 		if err := labels(image, canvas, side); err != nil {
 			return err
 		}
 		rng := rand.New(rand.NewPCG(seed, uint64(image)))
-		taken := make([]uint8, 1+classes) // Label 0 is none.
-		for class := 1; class <= classes; class++ {
-			taken[class] = uint8(class)
-			wrong, by := rng.Float64() < share, rng.IntN(classes-1)
+		taken, objects := lo.RangeFrom[uint8](0, 1+classes), 1+classes-first
+		for class := first; class <= classes; class++ {
+			wrong, by := rng.Float64() < share, rng.IntN(max(1, objects-1))
 			if wrong {
-				taken[class] = uint8(1 + (class+by)%classes)
+				taken[class] = uint8(first + (class-first+1+by)%objects)
 			}
 		}
 		for i, label := range canvas {

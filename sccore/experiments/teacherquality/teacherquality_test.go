@@ -118,7 +118,7 @@ func TestTeacherQualityOptions(t *testing.T) {
 	}
 }
 
-// TestMistakenObjects reads labels of three classes, 0 for no object.
+// TestMistakenObjects reads labels of three classes, 0 for no object, and takes class 1 for background at the end.
 func TestMistakenObjects(t *testing.T) {
 	truth := func(_ int32, canvas []uint8, _ int) error {
 		for i := range canvas {
@@ -130,7 +130,7 @@ func TestMistakenObjects(t *testing.T) {
 	for image := range int32(200) {
 		for share, most := range map[float64]int{0: 0, 0.5: 3, 1: 3} {
 			labels := make([]uint8, 16)
-			if err := mistaken(truth, 3, share, 7)(image, labels, 4); err != nil {
+			if err := mistaken(truth, 1, 3, share, 7)(image, labels, 4); err != nil {
 				t.Fatal(err)
 			}
 			mistakes := 0
@@ -151,13 +151,17 @@ func TestMistakenObjects(t *testing.T) {
 				wrong, read = wrong+mistakes, read+3
 			}
 			again := make([]uint8, 16)
-			if err := mistaken(truth, 3, share, 7)(image, again, 4); err != nil || !slices.Equal(again, labels) {
+			if err := mistaken(truth, 1, 3, share, 7)(image, again, 4); err != nil || !slices.Equal(again, labels) {
 				t.Errorf("labels %v, then %v, %v", labels, again, err)
 			}
 		}
 	}
 	if got := float64(wrong) / float64(read); math.Abs(got-0.5) > 0.06 {
 		t.Errorf("%.2f of the classes are mistaken, want half", got)
+	}
+	labels := make([]uint8, 4)
+	if err := mistaken(truth, 2, 3, 1, 7)(0, labels, 2); err != nil || !slices.Equal(labels, []uint8{0, 1, 3, 2}) {
+		t.Errorf("labels %v with background, %v", labels, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"slices"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -134,6 +136,9 @@ func TestEvaluateCountsEachPixelOnce(t *testing.T) {
 			}
 			if want := confusion.Segmentation(); want.MIoU != got[head].MIoU || want.Accuracy != got[head].Accuracy || !(want.Accuracy > 0) {
 				t.Errorf("head %d: mIoU %g, accuracy %g, one by one %g, %g", head, got[head].MIoU, got[head].Accuracy, want.MIoU, want.Accuracy)
+			}
+			if counts := stats.ByImage(got[head].ByImage); len(counts) != len(which) || math.Abs(counts.Score(nil)-got[head].MIoU) > 1e-9 {
+				t.Errorf("head %d: mIoU %g by %d images, %g of all", head, counts.Score(nil), len(counts), got[head].MIoU)
 			}
 		}
 		short := FrozenFeatures{Extractor: f.Extractor, Images: f.Images, TestSize: f.TestSize - 8}

@@ -81,7 +81,7 @@ func segmentationResult(s metrics.Segmentation, err error) (Result, error) {
 
 // segmentationNumbers are the numbers of a segmentation. A name tells it from others.
 func segmentationNumbers(name string, s metrics.Segmentation) []Number {
-	return []Number{{Name: "miou" + name, Metric: "mIoU", Unit: "%", Value: s.MIoU}, {Name: "accuracy" + name, Metric: "pixel accuracy", Unit: "%", Value: s.Accuracy}}
+	return []Number{{Name: "miou" + name, Metric: "mIoU", Unit: "%", Value: s.MIoU, Images: s.ByImage}, {Name: "accuracy" + name, Metric: "pixel accuracy", Unit: "%", Value: s.Accuracy}}
 }
 
 // segmentationReport is a segmentation with a line for people.
@@ -307,13 +307,19 @@ const evaluateBlock = 4
 func (t *SegmentationTrainer) Evaluate(which []int, features iter.Seq2[Patches, error]) (results []metrics.Segmentation, err error) {
 	defer try.Handle(&err)
 	confusions := lo.Times(len(t.config.LearningRates), func(int) *metrics.Confusion { return metrics.NewConfusion(t.config.Head.Classes) })
+	byImage := lo.Times(len(confusions), func(int) [][][3]int { return make([][][3]int, len(which)) })
 	var mu sync.Mutex // Sums do not depend on the order.
-	try.E(t.Predict(which, features, func(_ int, a *datasets.SegmentedImage, head int, classes []uint8) error {
+	try.E(t.Predict(which, features, func(place int, a *datasets.SegmentedImage, head int, classes []uint8) (err error) {
 		mu.Lock()
 		defer mu.Unlock()
-		return confusions[head].Add(a.Mask, classes)
+		byImage[head][place], err = confusions[head].AddImage(a.Mask, classes)
+		return err
 	}))
-	return lo.Map(confusions, func(c *metrics.Confusion, _ int) metrics.Segmentation { return try.E1(annotated(c)) }), nil
+	return lo.Map(confusions, func(c *metrics.Confusion, head int) metrics.Segmentation {
+		result := try.E1(annotated(c))
+		result.ByImage = byImage[head]
+		return result
+	}), nil
 }
 
 // annotated is the segmentation that was counted. It is an error if no pixel is annotated.

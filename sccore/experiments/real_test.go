@@ -117,6 +117,9 @@ func TestRealProfile(t *testing.T) {
 		rows := map[string]float64{}
 		for _, r := range studytest.Records(t, out, name) {
 			rows[r.Row] = r.Details["precision_top10"]
+			if name == finetuning.Name && r.Images == "" {
+				t.Errorf("%s of %s has no counts of images", r.Column, r.Row)
+			}
 		}
 		if got := strings.Join(slices.Sorted(maps.Keys(rows)), "; "); got != test.rows {
 			t.Errorf("%s: rows %s, want %s", name, got, test.rows)

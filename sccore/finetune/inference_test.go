@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/settings"
 )
@@ -125,6 +126,9 @@ func TestEvaluate(t *testing.T) {
 	})
 	if want := 100 * float64(red) / float64(annotated); err != nil || math.Abs(result.Accuracy-want) > 1e-9 || math.Abs(result.MIoU-want/3) > 1e-9 {
 		t.Errorf("always red: %+v, %v, want accuracy %g", result, err, want)
+	}
+	if counts := stats.ByImage(result.ByImage); len(counts) != 4 || math.Abs(counts.Score(nil)-result.MIoU) > 1e-9 {
+		t.Errorf("always red: mIoU %g by %d images, %g of all", counts.Score(nil), len(counts), result.MIoU)
 	}
 }
 

@@ -335,13 +335,15 @@ func (p SegmentationInference) crops(size datasets.Size) (corners []image.Point,
 func (p SegmentationInference) Evaluate(ctx context.Context, images *datasets.Segmentation, segment Segment) (result metrics.Segmentation, err error) {
 	defer try.Handle(&err)
 	confusion := metrics.NewConfusion(len(images.Classes))
+	var byImage [][][3]int
 	for a, err := range datasets.InTurn(ctx, images.Len(), 0, images.Read) {
 		try.E(err)
-		try.E(confusion.Add(a.Mask, try.E1(p.Predict(ctx, a, segment))))
+		byImage = append(byImage, try.E1(confusion.AddImage(a.Mask, try.E1(p.Predict(ctx, a, segment)))))
 	}
 	if result = confusion.Segmentation(); math.IsNaN(result.Accuracy) {
 		return result, errors.New("no pixel of the images is annotated")
 	}
+	result.ByImage = byImage
 	return result, nil
 }
 

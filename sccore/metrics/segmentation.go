@@ -47,6 +47,27 @@ func (c *Confusion) Add(truth, prediction []uint8) error {
 	return nil
 }
 
+// AddImage is [Confusion.Add] of one image. It returns the image's part in each class that occurs in it: the class, the pixels of it that are predicted as it,
+// and those that are either.
+func (c *Confusion) AddImage(truth, prediction []uint8) (counts [][3]int, err error) {
+	one := NewConfusion(c.classes)
+	if err := one.Add(truth, prediction); err != nil {
+		return nil, err
+	}
+	for class := range c.classes {
+		both := one.At(class, class)
+		either := -both
+		for other := range c.classes {
+			c.AddCount(class, other, one.At(class, other))
+			either += one.At(class, other) + one.At(other, class)
+		}
+		if either > 0 {
+			counts = append(counts, [3]int{class, int(both), int(either)})
+		}
+	}
+	return counts, nil
+}
+
 // AddCount adds pixels of class truth that are predicted as class prediction. It panics if a class is out of range.
 func (c *Confusion) AddCount(truth, prediction int, pixels int64) {
 	if truth < 0 || truth >= c.classes || prediction < 0 || prediction >= c.classes {
@@ -70,6 +91,8 @@ type Segmentation struct {
 	IoU []float64 `json:"-"`
 	// Pixels has the annotated pixels of each class.
 	Pixels []int64 `json:"-"`
+	// ByImage has what [Confusion.AddImage] returned for each image; nil if images were not counted one by one.
+	ByImage [][][3]int `json:"-"`
 }
 
 // Commonest returns the class of most pixels of the truth, the first of several, and the segmentation that answers it everywhere.

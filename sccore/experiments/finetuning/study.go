@@ -137,7 +137,7 @@ func test(t *finetune.SegmentationTrainer, r *run, config finetune.SegmentationT
 			details["iou "+images.Classes[class]] = iou
 		}
 	}
-	return []study.Number{{Metric: "mIoU", Unit: "%", Value: tested.MIoU, Protocol: protocol(r, config), Details: details}}, nil
+	return []study.Number{{Metric: "mIoU", Unit: "%", Value: tested.MIoU, Images: tested.ByImage, Protocol: protocol(r, config), Details: details}}, nil
 }
 
 // protocol says how a number is measured.

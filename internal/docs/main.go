@@ -155,6 +155,7 @@ func table(all []number, name, corner string) (string, error) {
 // measured returns the numbers of an experiment's records as a table. A row is "TITLE=ROW", or "TITLE=ROW−OTHER" for differences paired by seed.
 // A column is "TITLE=COLUMN" or, for a detail of its records, "TITLE=COLUMN:DETAIL"; without any, all are taken by their own names. COLUMN may be the mean of
 // several, "A & B". Numbers have one decimal, and differences with a bound close to zero have two.
+// Differences leave out the seeds that [study.Results.Judged] does.
 func measured(name string, out, experiment, profile, data string, columns, rows []string) (all []number, err error) {
 	defer try.Handle(&err)
 	e, _ := try.E2(experiments.Find(experiment))
@@ -170,14 +171,15 @@ func measured(name string, out, experiment, profile, data string, columns, rows 
 			head, column, _ := strings.Cut(column, "=")
 			column, detail, _ := strings.Cut(column, ":")
 			quantity := figures.Quantity{Column: column, Row: of, MinusRow: minus, Detail: detail}
-			values := lo.Ternary(isDifference, results.Quantity(quantity), results.Details(of, column, detail))
+			judged, _ := results.Judged(quantity)
+			values := lo.Ternary(isDifference, judged.Quantity(quantity), results.Details(of, column, detail))
 			if len(values) == 0 {
 				continue
 			}
 			var commits []string
 			var last time.Time
 			behind := func(column string, _ int) []study.Record {
-				return slices.Concat(results.Of(of, column), results.Of(minus, column))
+				return slices.Concat(judged.Of(of, column), judged.Of(minus, column))
 			}
 			for _, record := range lo.FlatMap(strings.Split(column, " & "), behind) { // Columns that a quantity takes the mean of.
 				if len(record.Versions["semcon"]) < 7 {
@@ -202,7 +204,7 @@ func measured(name string, out, experiment, profile, data string, columns, rows 
 				if i.N > 1 {
 					n.Low, n.High = digits(i.Low), digits(i.High)
 				}
-				if images := results.Images(quantity); images.N > 0 {
+				if images := judged.Images(quantity); images.N > 0 {
 					n.Images = fmt.Sprintf("%s to %s", digits(images.Low), digits(images.High))
 				}
 			case i.N > 1:

@@ -102,9 +102,7 @@ func (r Results) evidence(claim figures.Claim, alternative int, text, random str
 	q := claim.Quantity
 	q.Column = strings.Replace(chosen(q.Column, alternative), "*", text, 1)
 	q.Row, q.MinusRow = chosen(q.Row, alternative), chosen(q.MinusRow, alternative)
-	if weak := r.belowGate(q); len(weak) > 0 {
-		r, e.Gated = r.Where(func(record Record) bool { return !slices.Contains(weak, record.Seed) }), len(weak)
-	}
+	r, e.Gated = r.Judged(q)
 	columns, _ := columnsOf(q)
 	if e.Values = r.Quantity(q); len(e.Values) == 0 {
 		missing := lo.Reject(columns, func(column string, _ int) bool { return r.Recorded(q.Row, column) })
@@ -146,26 +144,30 @@ func (r Results) evidence(claim figures.Claim, alternative int, text, random str
 	return e
 }
 
-// belowGate lists the seeds whose correspondences are too bad to judge CoTAP by, if the quantity compares rows with CoTAP with rows without it.
-func (r Results) belowGate(q figures.Quantity) (seeds []int) {
+// Judged leaves out the seeds whose correspondences are too bad to judge CoTAP by, if the quantity compares rows with CoTAP with rows without it, and counts them.
+func (r Results) Judged(q figures.Quantity) (_ Results, left int) {
 	if q.MinusRow == "" {
-		return nil
+		return r, 0
 	}
+	var weak []int
 	columns, _ := columnsOf(q)
 	for _, column := range columns {
 		for _, row := range rowsOf(q) {
 			for _, record := range r.Of(row, column) {
 				gate, ok := record.Details[DetailGate]
 				if ok && slices.Contains(strings.Split(q.MinusRow, " & "), row) {
-					return nil
+					return r, 0
 				}
 				if ok && gate < leastGate {
-					seeds = append(seeds, record.Seed)
+					weak = append(weak, record.Seed)
 				}
 			}
 		}
 	}
-	return lo.Uniq(seeds)
+	if weak == nil {
+		return r, 0
+	}
+	return r.Where(func(record Record) bool { return !slices.Contains(weak, record.Seed) }), len(lo.Uniq(weak))
 }
 
 // rowsOf lists the rows of a quantity, with those that are subtracted.

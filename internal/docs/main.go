@@ -97,6 +97,7 @@ type number struct {
 	Paper  json.Number `json:"paper,omitempty"`
 
 	Seeds   int    `json:"seeds"`
+	Weak    int    `json:"weak,omitempty"` // Other seeds, which [study.Results.Judged] leaves out.
 	Profile string `json:"profile"`
 	Commit  string `json:"commit"` // Of the binary that measured the number; several are joined by "and".
 	Date    string `json:"date"`
@@ -147,8 +148,10 @@ func table(all []number, name, corner string) (string, error) {
 		line := lo.Map(columns, func(column string, _ int) string { return cells[[2]string{row, column}] })
 		fmt.Fprintf(&text, "| %s | %s |\n", row, strings.Join(line, " | "))
 	}
-	brackets := lo.Ternary(lo.SomeBy(all, func(n number) bool { return n.Images != "" }), " In square brackets: the 95 % interval over test images.", "")
-	fmt.Fprintf(&text, "\n*%s%s*\n", sources(all), brackets)
+	weak := lo.MaxBy(all, func(a, b number) bool { return a.Weak > b.Weak }).Weak
+	notes := lo.Ternary(weak > 0, fmt.Sprintf(" Differences with CoTAP leave out %s below the gate.", plural.Count(weak, "seed")), "")
+	notes += lo.Ternary(lo.SomeBy(all, func(n number) bool { return n.Images != "" }), " In square brackets: the 95 % interval over test images.", "")
+	fmt.Fprintf(&text, "\n*%s%s*\n", sources(all), notes)
 	return text.String(), nil
 }
 
@@ -171,7 +174,7 @@ func measured(name string, out, experiment, profile, data string, columns, rows 
 			head, column, _ := strings.Cut(column, "=")
 			column, detail, _ := strings.Cut(column, ":")
 			quantity := figures.Quantity{Column: column, Row: of, MinusRow: minus, Detail: detail}
-			judged, _ := results.Judged(quantity)
+			judged, weak := results.Judged(quantity)
 			values := lo.Ternary(isDifference, judged.Quantity(quantity), results.Details(of, column, detail))
 			if len(values) == 0 {
 				continue
@@ -187,8 +190,9 @@ func measured(name string, out, experiment, profile, data string, columns, rows 
 				}
 				commits, last = append(commits, record.Versions["semcon"][:7]), lo.Latest(last, record.Finished)
 			}
-			i, places := stats.MeanInterval(values), 1
-			if isDifference && i.N > 1 && min(math.Abs(i.Low), math.Abs(i.High)) < 0.05 {
+			i, images, places := stats.MeanInterval(values), judged.Images(quantity), 1
+			nearZero := func(i stats.Interval) bool { return i.N > 1 && min(math.Abs(i.Low), math.Abs(i.High)) < 0.05 }
+			if isDifference && (nearZero(i) || nearZero(images)) {
 				places = 2 // One decimal does not show the side of zero.
 			}
 			digits := func(x float64) json.Number {
@@ -204,7 +208,7 @@ func measured(name string, out, experiment, profile, data string, columns, rows 
 				if i.N > 1 {
 					n.Low, n.High = digits(i.Low), digits(i.High)
 				}
-				if images := judged.Images(quantity); images.N > 0 {
+				if n.Weak = weak; images.N > 0 {
 					n.Images = fmt.Sprintf("%s to %s", digits(images.Low), digits(images.High))
 				}
 			case i.N > 1:

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -80,11 +81,14 @@ func TestDocsNumbersAreInTheRecords(t *testing.T) {
 
 func TestNumbersOfRuns(t *testing.T) {
 	out := t.TempDir()
-	for seed, values := range [][2]float64{{40, 43}, {42, 44}, {44, 45}} {
+	for seed, values := range [][2]float64{{40, 43}, {42, 44}, {44, 45}, {42, 90}} { // The last one is below the gate.
 		for i, row := range []string{"control", "full"} {
 			r := study.Record{
 				Experiment: "pretrain", Cell: "images/seed0", Metric: "mIoU", Config: []byte("{}"), Row: row, Column: "mIoU", Unit: "%", Value: values[i], Seed: seed, Profile: study.Quick,
 				Versions: map[string]string{"semcon": "0123456789abcdef"}, Finished: time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC),
+			}
+			if row == "full" {
+				r.Details = map[string]float64{study.DetailGate: lo.Ternary(seed < 3, 2., 1)}
 			}
 			if err := r.Append(study.Folder(out, "pretrain")); err != nil {
 				t.Fatal(err)
@@ -96,12 +100,12 @@ func TestNumbersOfRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := table(all, "mine", "in %")
-	want := "| in % | linear |\n|---|--:|\n| alone | 42.0 ± 2.0 |\n| gain | 2.0 (−0.5 to 4.5) |\n\n*Profile quick, 3 seeds, commit 0123456 of 2026-11-26. Data: scenes.*\n"
+	want := "| in % | linear |\n|---|--:|\n| alone | 42.0 ± 1.6 |\n| gain | 2.0 (−0.5 to 4.5) |\n\n*Profile quick, 3 to 4 seeds, commit 0123456 of 2026-11-26. Data: scenes. Differences with CoTAP leave out 1 seed below the gate.*\n"
 	if err != nil || got != want {
 		t.Errorf("%q, %v, want %q", got, err, want)
 	}
 	all[1].Images = "-1.0 to 3.0"
-	if got, err := table(all, "mine", "in %"); err != nil || !strings.Contains(got, " 2.0 (−0.5 to 4.5) [−1.0 to 3.0] |\n") || !strings.HasSuffix(got, "over test images.*\n") {
+	if got, err := table(all, "mine", "in %"); err != nil || !strings.Contains(got, " 2.0 (−0.5 to 4.5) [−1.0 to 3.0] |\n") || !strings.HasSuffix(got, "Data: scenes. Differences with CoTAP leave out 1 seed below the gate. In square brackets: the 95 % interval over test images.*\n") {
 		t.Errorf("%q, %v", got, err)
 	}
 	if _, err := measured("mine", out, "pretrain", "full", "", nil, []string{"alone=control"}); err == nil {

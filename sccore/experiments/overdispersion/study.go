@@ -270,7 +270,9 @@ func record(r *run, t *recipe.Trainer) (err error) {
 	if c.Recall.Size > 0 { // The curve has no counts of images.
 		encoder := &evaluation.Encoder{FeatureExtractor: t.Frozen, Seed: uint64(r.Cell.Seed)}
 		atEnd := try.E1(recipe.MeasureAll(r.Context, encoder, r.Data.RecallMeasures(c.Recall, c.Probe)))
-		numbers[2].Images, numbers[3].Images = atEnd[0].Images, atEnd[1].Images
+		for i, n := range atEnd[:2] {
+			numbers[2+i].Value, numbers[2+i].Images = n.Value, n.Images
+		}
 	}
 	for i := range numbers {
 		if numbers[i].Details == nil {

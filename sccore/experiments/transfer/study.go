@@ -238,7 +238,7 @@ func test(t *trainer, r *run, _ evaluation.SegmentationConfig, losses []float32)
 		crops = fmt.Sprintf("%d of each image", c.Crops)
 	}
 	return []study.Number{{
-		Metric: "mIoU", Unit: "%", Value: tested[best].MIoU, Images: tested[best].ByImage, Details: details,
+		Metric: "mIoU", Unit: "%", Value: tested[best].MIoU, Images: lo.Ternary(c.Shares > 1, nil, tested[best].ByImage), Details: details,
 		Protocol: fmt.Sprintf("%s on fixed patch features of %s; crops of %d px of %g to 1 of an image's area, mirrored half of the time, %s; %d steps of %d crops, "+
 			"Adam at rate %g of %v%s, chosen by mIoU on %d held-out training images; %d test images resized to %d×%d px, logits resized bilinearly to the annotation's "+
 			"size, ignored pixels (255) left out",

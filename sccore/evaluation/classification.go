@@ -9,6 +9,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/samber/lo"
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -63,28 +64,34 @@ func linearRanker(e *Encoder, p LinearProbe) ranker {
 	}
 }
 
-// accuracies measures classifiers with the first class and with the first five, as "NAME_Acc@1" and "NAME_Acc@5". Features are computed once.
-func accuracies(ctx context.Context, e *Encoder, d Data, size int, ranks map[string]ranker) (columns map[string]float64, err error) {
+// accuracies measures classifiers with the first class and with the first five, as "NAME_Acc@1" and "NAME_Acc@5". Features are computed once. images are the
+// counts behind the former.
+func accuracies(ctx context.Context, e *Encoder, d Data, size int, ranks map[string]ranker) (columns map[string]float64, images map[string]stats.ByImage, err error) {
 	defer try.Handle(&err)
 	var features [2]Encoded
 	for i, o := range d.Objects {
 		features[i] = try.E1(Encode(ctx, e.FeatureExtractor, o, size, o.Len(), false))
 	}
-	columns = map[string]float64{}
+	columns, images = map[string]float64{}, map[string]stats.ByImage{}
 	for name, rank := range ranks {
 		ranked := try.E1(rank(knn.Labelled{Features: features[0].Class, Dim: features[0].Dim, Labels: d.Labels[0], Classes: d.Classes}, features[1].Class))
 		for _, k := range []int{1, 5} {
 			columns[fmt.Sprintf("%s_Acc@%d", name, k)] = metrics.TopKAccuracy(ranked, d.Labels[1], k)
 		}
+		first := make(stats.ByImage, len(ranked))
+		for i, classes := range ranked {
+			first.Add(i, 0, classes[0] == d.Labels[1][i])
+		}
+		images[name+"_Acc@1"] = first
 	}
-	return columns, nil
+	return columns, images, nil
 }
 
 // accuracyOf is the result of one classifier.
 func accuracyOf(ctx context.Context, e *Encoder, d Data, size int, metric string, rank ranker) (Result, error) {
-	columns, err := accuracies(ctx, e, d, size, map[string]ranker{"": rank})
+	columns, images, err := accuracies(ctx, e, d, size, map[string]ranker{"": rank})
 	details := map[string]float64{"accuracy@5": columns["_Acc@5"]}
-	return Result{Numbers: []Number{{Name: "accuracy", Metric: metric, Unit: "%", Value: columns["_Acc@1"], Details: details}}}, err
+	return Result{Numbers: []Number{{Name: "accuracy", Metric: metric, Unit: "%", Value: columns["_Acc@1"], Details: details, Images: images["_Acc@1"]}}}, err
 }
 
 // Spread measures how much of their space the patch features of the first images use, see [metrics.Spread]. The images need no labels.
@@ -287,7 +294,7 @@ func (m MainTable) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 		if m.Authors.Epochs > 0 {
 			ranks["authors_linear_cls"] = func(knn.Labelled, []float32) ([][]int32, error) { return m.Authors.Rank(ctx, e, d, m.Size, 5) }
 		}
-		number.Details = try.E1(accuracies(ctx, e, d, m.Size, ranks))
+		number.Details, r.Images = try.E2(accuracies(ctx, e, d, m.Size, ranks))
 		number.Value = number.Details["knn_Acc@1"]
 	}
 	var segmentation metrics.Segmentation
@@ -295,6 +302,7 @@ func (m MainTable) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 	case d.Train != nil:
 		segmentation, err = m.Segmentation.Evaluate(ctx, e, d)
 		number.Name, number.Metric, number.Value = "miou", "mIoU", segmentation.MIoU
+		r.Images = map[string]stats.ByImage{"linear_seg_mIoU": segmentation.ByImage}
 	case d.Scenes[0] != nil:
 		segmentation, err = m.Patch.segment(ctx, e, d)
 	}

@@ -84,9 +84,10 @@ func (e *Encoder) progress(done, all int, what, format string, args ...any) {
 // Result is what an evaluation has measured.
 type Result struct {
 	Numbers  []Number
-	Protocol string                // Where the measurement says more about it than the evaluation.
-	Report   any                   // All that was measured, as JSON; its String, if there is one, is for people. Nil for the numbers alone.
-	Compared *metrics.Segmentation // A segmentation, which is compared with its commonest class everywhere; nil for other results.
+	Protocol string                   // Where the measurement says more about it than the evaluation.
+	Report   any                      // All that was measured, as JSON; its String, if there is one, is for people. Nil for the numbers alone.
+	Images   map[string]stats.ByImage // The counts of test images behind details of the first number, by name; nil where there are none.
+	Compared *metrics.Segmentation    // A segmentation, which is compared with its commonest class everywhere; nil for other results.
 }
 
 // Number is one of the numbers of an evaluation.

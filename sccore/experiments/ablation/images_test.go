@@ -2,6 +2,7 @@ package ablation
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"image"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/recipe"
@@ -119,6 +121,11 @@ func TestAblationReadsImages(t *testing.T) {
 		values[r.Row+" "+r.Column] = r.Value
 		if !strings.HasPrefix(r.Cell, "images/") || !strings.Contains(r.Data, "folder train2017: 6 files") || !strings.Contains(r.Data, "; measured on ") {
 			t.Errorf("%s on %s", r.Cell, r.Data)
+		}
+		var counts stats.ByImage
+		content, err := os.ReadFile(r.File(out, r.Images))
+		if r.Column != maintable.ColumnAccuracy && (errors.Join(err, json.Unmarshal(content, &counts)) != nil || math.Abs(counts.Score(nil)-r.Value) > 1e-9) {
+			t.Errorf("%s of %s is %g, by image %g of %d images, %v", r.Column, r.Row, r.Value, counts.Score(nil), len(counts), err)
 		}
 	}
 	if values[recipe.RowAlignment+" "+maintable.ColumnKNN] < 90 { // Chance is 50, of two classes.

@@ -47,7 +47,7 @@ func TestOverDispersionRecordsTableAndFigure(t *testing.T) {
 		}
 	}
 	tables, err := Study.Experiment().Tables(records, study.Smoke)
-	if err != nil || len(tables) != 1 || len(tables[0].Rows) != 2 || len(tables[0].Rows[1].Cells[0].Ours) != 1 {
+	if err != nil || len(tables) != 1 || len(tables[0].Rows) != 3 || len(tables[0].Rows[1].Cells[0].Ours) != 1 || len(tables[0].Rows[2].Cells[0].Ours) != 1 {
 		t.Errorf("%d tables, %+v, %v", len(tables), tables, err)
 	}
 	results, err := Study.Load(study.Options{Out: options.Out, Profile: study.Smoke})

@@ -208,7 +208,8 @@ func measured(name string, out, experiment, profile, data string, columns, rows 
 				if i.N > 1 {
 					n.Low, n.High = digits(i.Low), digits(i.High)
 				}
-				if n.Weak = weak; images.N > 0 {
+				n.Weak = weak
+				if images.N > 0 {
 					n.Images = fmt.Sprintf("%s to %s", digits(images.Low), digits(images.High))
 				}
 			case i.N > 1:

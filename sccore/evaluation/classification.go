@@ -64,8 +64,8 @@ func linearRanker(e *Encoder, p LinearProbe) ranker {
 	}
 }
 
-// accuracies measures classifiers with the first class and with the first five, as "NAME_Acc@1" and "NAME_Acc@5". Features are computed once. images are the
-// counts behind the former.
+// accuracies measures classifiers with the first class and with the first five, as "NAME_Acc@1" and "NAME_Acc@5". Features are computed once. images holds
+// the counts of each test image behind the former.
 func accuracies(ctx context.Context, e *Encoder, d Data, size int, ranks map[string]ranker) (columns map[string]float64, images map[string]stats.ByImage, err error) {
 	defer try.Handle(&err)
 	var features [2]Encoded

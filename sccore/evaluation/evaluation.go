@@ -86,7 +86,7 @@ type Result struct {
 	Numbers  []Number
 	Protocol string                   // Where the measurement says more about it than the evaluation.
 	Report   any                      // All that was measured, as JSON; its String, if there is one, is for people. Nil for the numbers alone.
-	Images   map[string]stats.ByImage // The counts of test images behind details of the first number, by name; nil where there are none.
+	Images   map[string]stats.ByImage // Counts of each test image for details of the first number, by the detail's name; may be nil.
 	Compared *metrics.Segmentation    // A segmentation, which is compared with its commonest class everywhere; nil for other results.
 }
 
@@ -97,7 +97,7 @@ type Number struct {
 	Unit    string             `json:"unit,omitempty"` // "%", or empty.
 	Value   float64            `json:"value"`
 	Details map[string]float64 `json:"details,omitempty"` // Further numbers, by name.
-	Images  stats.ByImage      `json:"-"`                 // The counts of the test images behind it; nil where it has none.
+	Images  stats.ByImage      `json:"-"`                 // Counts of each test image behind Value; may be nil.
 }
 
 // String returns the number for people.

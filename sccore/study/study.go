@@ -74,7 +74,7 @@ type Number struct {
 	Protocol                  string             // How the number is measured.
 	Data                      string             // Identity of the data that it is measured on; empty for the cell's data.
 	Details                   map[string]float64 // Further numbers, by name.
-	Images                    stats.ByImage      // The counts of the test images behind it; nil where it has none.
+	Images                    stats.ByImage      // Counts of each test image behind Value; may be nil. They are recorded on real images only.
 	Curve                     string             // File of the run's curve, relative to the experiment's folder.
 	Encoder                   string             // File of the encoder, or of the network or heads on it, that the run has left, relative to the experiment's folder.
 	Seconds                   float64            // How long it took; 0 for the time since the run began.

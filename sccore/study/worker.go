@@ -135,13 +135,13 @@ func (r *Run[C, D]) Record(numbers ...Number) (err error) {
 				record.Config, record.Shared = EncodeConfig(ran), record.Config
 			}
 		}
-		if n.Images != nil { // A file of the number beside the model.
+		record.place(r.Cell.Dataset)
+		if n.Images != nil && record.Dataset != Synthetic { // A file of the number beside the model. Each seed draws its own synthetic images.
 			name := fmt.Sprintf("images-%s.json", Hash(fmt.Append(nil, r.task.key(r.call.options.Profile, n))))
 			path, err := r.Path(name)
 			try.E(cmp.Or(err, atomicfile.WriteBytes(filepath.Join(r.Dir, name), EncodeConfig(n.Images))))
 			record.Images = path
 		}
-		record.place(r.Cell.Dataset)
 		record.Seconds = cmp.Or(record.Seconds, r.seconds())
 		if r.efficiency != nil {
 			record.Efficiency = new(r.efficiency())

@@ -170,7 +170,8 @@ func (d Data) Measures(config Config) (all []recipe.Measure) {
 	for _, of := range d.measured {
 		m := recipe.Measure{Evaluation: table, Images: of, Read: func(numbers []study.Number, result evaluation.Result) error {
 			for i := range numbers {
-				if numbers[i].Value = result.Numbers[0].Details[numbers[i].Column]; of.Scenes[0] == nil && config.Shares <= 1 { // Seeds share the images.
+				numbers[i].Value = result.Numbers[0].Details[numbers[i].Column]
+				if config.Shares <= 1 { // Seeds share the images.
 					numbers[i].Images = result.Images[numbers[i].Column]
 				}
 			}

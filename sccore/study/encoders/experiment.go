@@ -116,11 +116,8 @@ func (e Experiment[C]) run(r *study.Run[C, evaluation.Data]) (err error) {
 	try.E(err)
 	numbers, said := e.numbers(r.Data, r.Cell), []string{}
 	for i, n := range result.Numbers {
-		numbers[i].Metric, numbers[i].Unit, numbers[i].Value, numbers[i].Details = n.Metric, n.Unit, n.Value, n.Details
+		numbers[i].Metric, numbers[i].Unit, numbers[i].Value, numbers[i].Details, numbers[i].Images = n.Metric, n.Unit, n.Value, n.Details, n.Images
 		numbers[i].Protocol = cmp.Or(result.Protocol, measured.Protocol())
-		if !Drawn(r.Cell.Dataset) { // Seeds share real images.
-			numbers[i].Images = n.Images
-		}
 		try.E(encoderOf(&r.Cell.Config).addGate(&numbers[i].Details))
 		if r.Data.Note != "" {
 			numbers[i].Protocol += "; " + r.Data.Note

@@ -191,9 +191,6 @@ func (w tuner[C, D, T, R, M]) Run(r *study.Run[C, D]) (err error) {
 	for i := range numbers {
 		n := &numbers[i]
 		n.Row, n.Column, n.Encoder, n.Seconds = encoderOf(&c).Row, columns[i], left, state.Seconds
-		if Drawn(r.Cell.Dataset) { // Each seed has its own images.
-			n.Images = nil
-		}
 		try.E(encoderOf(&c).addGate(&n.Details))
 		n.Details[e.Unit+"s_per_second"] = float64(steps*batch) / state.Seconds
 		if counted, ok := any(config).(interface{ FLOPs() float64 }); ok {

@@ -42,7 +42,8 @@ func dataVerb(c *cobra.Command, flags flagTexts) {
 			listData(c.Context(), f.Format, f.Data)
 			return
 		}
-		refuse(len(names) == 0 || names[0] != "fetch", "unknown action %q, want fetch", strings.Join(names, " "))
+		refuse(len(names) == 0, "--for %[1]s: the word fetch is missing: semcon data fetch --for %[1]s", f.For)
+		refuse(names[0] != "fetch", "unknown action %q, want fetch", strings.Join(names, " "))
 		refuse(len(names) > 1 && f.For != "", "--for %s: name datasets or an experiment, not both", f.For)
 		refuse(len(names) == 1 && f.For == "", "name a dataset to fetch: %s", strings.Join(known, " or "))
 		if names = names[1:]; f.For != "" {

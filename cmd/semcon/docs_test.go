@@ -13,6 +13,9 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
+// longFlag matches a flag in a text.
+var longFlag = regexp.MustCompile(`--[a-z][a-z-]*`)
+
 // TestDocsPrintCommandsThatThereAre: every "semcon VERB" of the pages is a verb, every flag behind it one of its own, and what run and table name is an
 // experiment or one of its tables.
 func TestDocsPrintCommandsThatThereAre(t *testing.T) {

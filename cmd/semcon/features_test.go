@@ -152,6 +152,11 @@ func TestFeaturesOfAFolder(t *testing.T) {
 	if names, err := os.ReadFile(filepath.Join(m.Checkout, "f.txt")); err != nil || string(names) != "0.png\n1.png\n2.png\n" {
 		t.Errorf("names %q, %v", names, err)
 	}
+	write(t, []byte("photos/0.png\n"), m.Checkout, "some.txt")
+	_, stderr, status := outcome(t, onGo(semcon(t, m, "features", "some.txt", "--weights", "tiny.safetensors", "--out", "some.npy")))
+	if status != 2 || !strings.Contains(stderr, "--out some.npy: would write the names of images over some.txt") {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
 	run("--size", "32", "--batch", "3", "--patches", "--out", "f.safetensors")
 	named, metadata, err := safetensors.Read(filepath.Join(m.Checkout, "f.safetensors"))
 	if err != nil {

@@ -299,10 +299,10 @@ func printLines(text string) {
 		line := map[string]any{}
 		for i, name := range rows[0] {
 			line[name] = row[i]
-			if name == "values" { // A failed run has NaN.
+			if name == "values" { // A failed run has NaN, and so has a rank correlation of equal values.
 				line[name] = json.RawMessage("[" + strings.ReplaceAll(strings.Join(strings.Fields(row[i]), ","), "NaN", "null") + "]")
 			} else if slices.Contains(csvNumbers, name) {
-				line[name] = json.RawMessage(cmp.Or(row[i], "null"))
+				line[name] = json.RawMessage(cmp.Or(strings.TrimPrefix(row[i], "NaN"), "null"))
 			}
 		}
 		lines = append(lines, line)

@@ -29,3 +29,19 @@ func TestEveryVerbThatPrintsHasJSON(t *testing.T) {
 		}
 	}
 }
+
+// Example_printLines: what is not a number is null.
+func Example_printLines() {
+	printLines("row,mean,values\na,NaN,NaN 1\n")
+	// Output:
+	// [
+	//   {
+	//     "mean": null,
+	//     "row": "a",
+	//     "values": [
+	//       null,
+	//       1
+	//     ]
+	//   }
+	// ]
+}

@@ -79,7 +79,7 @@ func serveLab(ctx context.Context, in install, lab *exec.Cmd, folder string, por
 	fail(err != nil, "cannot start JupyterLab: %w", err)
 	running, ended := context.WithCancelCause(ctx)
 	exit := make(chan error, 1)
-	go func() { exit <- lab.Wait(); ended(errors.New("JupyterLab ended immediately")) }()
+	go func() { exit <- lab.Wait(); ended(errors.New("JupyterLab ended before it answered")) }()
 	err = waitForServer(running, port, token)
 	if err == nil {
 		fmt.Printf("JupyterLab is at http://127.0.0.1:%d%s?token=%s\nThe notebooks are in %s. Ctrl-C stops JupyterLab.\n"+
@@ -125,10 +125,10 @@ func stopGently(c *exec.Cmd) {
 // waitForServer waits until the server answers, and returns the cause if ctx ends before.
 func waitForServer(ctx context.Context, port int, token string) error {
 	const patience = 90 * time.Second
-	request := try.E1(http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/api/status", port), nil))
+	request := try.E1(http.NewRequest(http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/api/status", port), nil))
 	request.Header.Set("Authorization", "token "+token)
-	_, _, answers := lo.WaitForWithContext(ctx, func(context.Context, int) bool {
-		response, err := http.DefaultClient.Do(request)
+	_, _, answers := lo.WaitForWithContext(ctx, func(ctx context.Context, _ int) bool {
+		response, err := http.DefaultClient.Do(request.WithContext(ctx)) // A server that hangs is given up, too.
 		if err == nil {
 			response.Body.Close()
 		}

@@ -63,6 +63,9 @@ func TestStatusWithoutANameIsAnOverview(t *testing.T) {
 	if _, stderr, status := outcome(t, onGo(semcon(t, m, "status", "--profile", "full"))); status != 2 || !strings.Contains(stderr, "--profile: name an experiment") {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
+	if _, stderr, status := outcome(t, onGo(semcon(t, m, "status", "--data", "typo"))); status == 0 || !strings.Contains(stderr, "--data typo: the folder does not exist") {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
 }
 
 func TestListHasALineForEachExperiment(t *testing.T) {

@@ -179,16 +179,12 @@ func command(ctx context.Context, args []string, stderr io.Writer) int {
 	return 1
 }
 
-// longFlag matches a flag in a text.
-var longFlag = regexp.MustCompile(`--[a-z][a-z-]*`)
+// weightFlag matches a flag that says how to read weights.
+var weightFlag = regexp.MustCompile(`--(arch|branch|epsilon|heads|ignore|positions)\b`)
 
 // elsewhere says which verb has the flags of weights that an error advises, if the failed verb lacks one.
 func elsewhere(failed *cobra.Command, advice string) string {
-	importing, _, _ := failed.Root().Find([]string{"import"}) // It exists.
-	has := importing.Flags()
-	name, lacks := lo.Find(longFlag.FindAllString(advice, -1), func(name string) bool {
-		return has.Lookup(name[2:]) != nil && failed.Flags().Lookup(name[2:]) == nil
-	})
+	name, lacks := lo.Find(weightFlag.FindAllString(advice, -1), func(name string) bool { return failed.Flags().Lookup(name[2:]) == nil })
 	return lo.Ternary(lacks, fmt.Sprintf("; %s is a flag of \"semcon import\", which writes a file that every verb reads", name), "")
 }
 

@@ -169,6 +169,7 @@ func TestFailuresAreOneLine(t *testing.T) {
 			"semcon act: out/x: no space left on device\n"},
 		{"advice for another verb", t.Context(), func() error { return errors.New("x.pth: give --heads or --arch") }, 1,
 			"semcon act: x.pth: give --heads or --arch; --heads is a flag of \"semcon import\", which writes a file that every verb reads\n"},
+		{"no flag of weights", t.Context(), func() error { return errors.New("there is no flag --out") }, 1, "semcon act: there is no flag --out\n"},
 		{"success", t.Context(), func() error { return nil }, 0, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/study"
@@ -54,11 +55,16 @@ func notebooksVerb(c *cobra.Command, flags flagTexts) {
 		if f.Data != "" {
 			env = append(env, "SEMCON_DATA="+try.E1(filepath.Abs(f.Data)))
 		}
-		try.E(in.ensure(c.Context(), os.Stderr))
 		folder := filepath.Join(f.Out, "notebooks")
+		resultOf := func(file string) string {
+			return filepath.Join(folder, strings.TrimSuffix(filepath.Base(file), ".ipynb"))
+		}
+		twice := lo.FindDuplicatesBy(files, resultOf)
+		refuse(len(twice) > 0, "%s: another notebook has this name, and the results of both would be one file", strings.Join(twice, ", "))
+		try.E(in.ensure(c.Context(), os.Stderr))
 		try.E(os.MkdirAll(folder, 0o777))
 		for _, file := range files {
-			result := filepath.Join(folder, strings.TrimSuffix(filepath.Base(file), ".ipynb"))
+			result := resultOf(file)
 			python := exec.CommandContext(c.Context(), in.python(), "-c", executeScript,
 				file, result+".ipynb", result+".html", strconv.Itoa(int(f.Timeout.Seconds()+0.5)), headlessKernelName)
 			python.Env = env
@@ -188,7 +194,9 @@ func cleanNotebook(content []byte, root string) (_ []byte, err error) {
 func withoutPath(value any, root string) (relative any) {
 	text := try.E1(json.Marshal(value))
 	quoted := strings.Trim(string(try.E1(json.Marshal(root))), `"`)
-	try.E(decodeNumbers([]byte(strings.NewReplacer(quoted+"/", "", quoted, ".").Replace(string(text))), &relative))
+	text = regexp.MustCompile(regexp.QuoteMeta(quoted)+"/").ReplaceAll(text, nil)
+	text = regexp.MustCompile(regexp.QuoteMeta(quoted)+`([^\w-])`).ReplaceAll(text, []byte(".$1")) // Not /a/semcon-data for the checkout /a/semcon.
+	try.E(decodeNumbers(text, &relative))
 	return relative
 }
 

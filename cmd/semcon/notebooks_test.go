@@ -165,6 +165,9 @@ func TestUpdatedNotebookHoldsNothingOfThisMachine(t *testing.T) {
 	if err != nil || string(got) != cleaned {
 		t.Errorf("%v\n%s", err, got)
 	}
+	if got := withoutPath("/src/a/x, /src/a and /src/a-data", "/src/a"); got != "x, . and /src/a-data" {
+		t.Errorf("paths: %q", got)
+	}
 	for _, bad := range []string{"", "{}", `{"cells": 3}`, "[]"} {
 		if _, err := cleanNotebook([]byte(bad), "/"); err == nil {
 			t.Errorf("%q passes for a notebook", bad)

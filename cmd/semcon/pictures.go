@@ -115,6 +115,13 @@ func showVerb(c *cobra.Command, flags flagTexts) {
 			points = append(points, at)
 		}
 		requireWritable("out", f.Out)
+		for _, name := range []string{"pca", "nearest", "points", "attention"} {
+			picture, _ := os.Stat(filepath.Join(f.Out, name+".png"))
+			for _, path := range paths {
+				input, _ := os.Stat(path)
+				refuse(os.SameFile(input, picture), "--out %s: %s.png would replace or remove %s; name another folder", f.Out, name, path)
+			}
+		}
 		if example {
 			paths, f.Weights = try.E2(ownimages.Example(f.Out))
 			fmt.Printf("no image and no weights: %s, and a small encoder that was trained on drawn scenes, %s\n", strings.Join(paths, ", "), f.Weights)

@@ -205,7 +205,7 @@ func settingsVerb(c *cobra.Command, flags flagTexts) {
 			return
 		case f.Format == "yaml":
 			command := lo.Ternary(name == "train", "train IMAGES", "run "+name)
-			fmt.Printf("# Settings of %s, profile %s. Take the # away from a key to change it: semcon %s --config FILE\n", name, f.Profile, command)
+			fmt.Printf("# Settings of %s, %s. Take the # away from a key to change it: semcon %s --config FILE\n", name, title, command)
 			for _, s := range all {
 				fmt.Printf("\n# %s\n# %s: %s\n", strings.ReplaceAll(meanings[s.Field], "\n", " "), s.Key, s.Value)
 			}

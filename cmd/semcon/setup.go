@@ -49,8 +49,8 @@ type install struct {
 // installAt returns the set-up of the checkout at root, installed or not.
 func installAt(root string) (install, error) {
 	absolute, err := filepath.Abs(root)
-	if err == nil && strings.ContainsAny(absolute, ",:") {
-		err = fmt.Errorf("the checkout is at %s: move it to a path without ',' and ':', which the Go kernel does not support", absolute)
+	if err == nil && strings.ContainsAny(absolute, `,:*?[\`) {
+		err = fmt.Errorf(`the checkout is at %s: move it to a path without , : * ? [ \, which the Go kernel and the set-up do not support`, absolute)
 	}
 	return install{absolute, filepath.Join(absolute, backend.SetupDir)}, err
 }
@@ -96,7 +96,7 @@ func (in install) ensure(ctx context.Context, w io.Writer) (err error) {
 	}
 	defer try.Handle(&err)
 	try.E(os.MkdirAll(in.dir(), 0o777))
-	unlock := try.E1(filelock.Wait(ctx, in.dir(setupLock), func() { fmt.Fprintln(w, "waiting for another set-up of this checkout") }))
+	unlock := try.E1(filelock.Wait(ctx, in.dir(setupLock), func() { fmt.Fprintln(w, "waiting for another set-up in "+in.folder) }))
 	defer unlock()
 	in.mark(steps) // Another process may have done them.
 	in.do(ctx, steps, w)

@@ -36,9 +36,10 @@ func statusVerb(c *cobra.Command, flags flagTexts) {
 	o := studyFlags(c, flags, &f)
 	c.Run = func(c *cobra.Command, names []string) {
 		if len(names) == 0 {
-			for _, flag := range []string{"profile", "only", "set"} { // They are for one experiment.
+			for _, flag := range []string{"profile", "only", "set", "config"} { // They are for one experiment.
 				refuse(c.Flags().Changed(flag), "--%s: name an experiment", flag)
 			}
+			requireFolder("data", o.Data)
 			printOverview(f.Format, *o)
 			return
 		}

@@ -159,13 +159,13 @@ func TestSlurmDirectives(t *testing.T) {
 func TestSlurmTask(t *testing.T) {
 	for _, test := range []struct {
 		name, command, signal string
-		restarts              string
+		failures              string
 		status                int
 		requeued              bool
 	}{
 		{name: "done", command: "exit 0"},
 		{name: "fails", command: "exit 1", requeued: true},
-		{name: "fails too often", command: "exit 1", restarts: "3", status: 1},
+		{name: "fails too often", command: "exit 1", failures: "1\n1\n1\n", status: 1},
 		{name: "its time is over", command: "trap 'exit 130' TERM; touch begun; sleep 60 & wait", signal: "USR2", requeued: true},
 		{name: "done when its time is over", command: "trap 'exit 0' TERM; touch begun; sleep 60 & wait", signal: "USR2"},
 		{name: "preempted", command: "trap 'exit 130' TERM; touch begun; sleep 60 & wait", signal: "TERM", status: 130},
@@ -173,15 +173,15 @@ func TestSlurmTask(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			for name, text := range map[string]string{"scontrol": "#!/bin/bash\necho \"$@\" > " + dir + "/asked\n", "semcon": "#!/bin/bash\n" + test.command + "\n"} {
+			for name, text := range map[string]string{"scontrol": "#!/bin/bash\necho \"$@\" > " + dir + "/asked\n", "semcon": "#!/bin/bash\n" + test.command + "\n", "7_1.failures": test.failures} {
 				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 					t.Fatal(err)
 				}
 			}
 			j := jobOfTwo()
-			j.Folder, j.Command = dir, []string{filepath.Join(dir, "semcon")}
+			j.Folder, j.Logs, j.Command = dir, dir, []string{filepath.Join(dir, "semcon")}
 			task := exec.CommandContext(t.Context(), "bash", "-c", writtenJob(t, "slurm", j))
-			task.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "SLURM_ARRAY_JOB_ID=7", "SLURM_ARRAY_TASK_ID=1", "SLURM_RESTART_COUNT="+test.restarts)
+			task.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "SLURM_ARRAY_JOB_ID=7", "SLURM_ARRAY_TASK_ID=1", "SLURM_RESTART_COUNT=9") // It ran out of time nine times.
 			if err := task.Start(); err != nil {
 				t.Fatal(err)
 			}

@@ -147,6 +147,11 @@ func TestShowDraws(t *testing.T) {
 			t.Errorf("exit status %d: %s%s", status, stdout, stderr)
 		}
 	}
+	write(t, picture(t, 60, color.RGBA{80, 200, 30, 255}), m.Checkout, "nearest.png")
+	_, stderr, status := outcome(t, semcon(t, m, "show", "nearest.png", "--weights", "x", "--out", "."))
+	if status != 2 || !strings.Contains(stderr, "nearest.png would replace or remove nearest.png") {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
 	stdout, stderr, status := outcome(t, semcon(t, m, "show", "--size", "48"))
 	if status != 0 || !strings.HasPrefix(stdout, "no image and no weights: pictures/cat.jpg, pictures/astronaut.jpg, and a small encoder") || !strings.Contains(stdout, "wrote pictures/pca.png\n") {
 		t.Errorf("without arguments: exit status %d: %s%s", status, stdout, stderr)

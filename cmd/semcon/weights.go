@@ -188,7 +188,7 @@ func xlaRemedy() string {
 	return "semcon lab --setup-only --global"
 }
 
-// newBar opens a bar on standard error, and say prints a line there.
+// newBar opens a bar on standard error.
 func newBar(title string, total int) progress.Bar { return progress.New(os.Stderr, title, total) }
 
 // say prints a line, on a terminal in the place of an open bar, which is drawn again below it.
@@ -250,7 +250,7 @@ func importVerb(c *cobra.Command, flags flagTexts) {
 			requireWritableFile("out", f.Out)
 		}
 		names[0] = try.E1(hub.Locate(c.Context(), names[0], downloads))
-		from, _ := os.Stat(lo.Ternary(datasets.IsFolder(names[0]), filepath.Join(names[0], filepath.Base(f.Out)), names[0]))
+		from, _ := os.Stat(names[0])
 		to, _ := os.Stat(f.Out)
 		refuse(os.SameFile(from, to), "--out %s: is the file that is imported; name another one", f.Out)
 		v := vitFile{Import: choice.read(names[0])}

@@ -16,8 +16,8 @@ import (
 	"github.com/semcon/semcon/internal/filelock"
 )
 
-// Write writes the file at path by way of a temporary file beside it: write, sync, rename. On an error the old file, if any, is unchanged, the
-// temporary file is removed, and the error names path. Write creates missing folders.
+// Write writes the file at path by way of a temporary file beside it: write, sync, rename. On an error the old file, if any, is unchanged, unless
+// only the folder could not be synced. The temporary file is removed, and the error names path. Write creates missing folders.
 func Write(path string, fill func(w io.Writer) error) (err error) {
 	defer func() {
 		if err != nil {

@@ -12,8 +12,10 @@ import (
 	"errors"
 	"fmt"
 	"html"
+	"io/fs"
 	"os"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -62,10 +64,7 @@ func Data() string {
 
 // Out returns the folder of the results as an absolute path: $SEMCON_OUT, or out/ in the checkout.
 func Out() string {
-	if out := os.Getenv("SEMCON_OUT"); out != "" {
-		return must.M1(filepath.Abs(out))
-	}
-	return must.M1(filepath.Abs(filepath.Join(backend.CheckoutRoot(), "out")))
+	return must.M1(filepath.Abs(cmp.Or(os.Getenv("SEMCON_OUT"), filepath.Join(backend.CheckoutRoot(), "out"))))
 }
 
 // Published returns the weights of the published ViT-S/14 in the folder that tools/vits14.py makes: $SEMCON_VITS14, or vits14/ in the checkout. It returns ""
@@ -239,10 +238,10 @@ func content(shown any) map[protocol.MIMEType]any {
 
 // Records shows the numbers of all records under [Out], or of the named experiments, as a table with the columns of "semcon records". It returns them.
 func Records(experiments ...string) (all []study.Quantity) {
-	files := must.M1(filepath.Glob(filepath.Join(Out(), "*", study.RunsFile)))
+	files := must.M1(fs.Glob(os.DirFS(Out()), "*/"+study.RunsFile))
 	for _, file := range files {
-		if folder := filepath.Dir(file); len(experiments) == 0 || slices.Contains(experiments, filepath.Base(folder)) {
-			all = append(all, study.Quantities(must.M1(study.Records(folder)))...)
+		if folder := path.Dir(file); len(experiments) == 0 || slices.Contains(experiments, folder) {
+			all = append(all, study.Quantities(must.M1(study.Records(filepath.Join(Out(), folder))))...)
 		}
 	}
 	Show(figures.TextGrid(study.QuantityNames(), lo.Map(all, func(q study.Quantity, _ int) []string { return q.Texts() })))

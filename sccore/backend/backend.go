@@ -14,6 +14,7 @@ package backend
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -139,13 +140,13 @@ func installs() []install {
 }
 
 func pluginsOf(installs []install) []string {
+	const packages = "venv/lib/python3*/site-packages/"
 	for _, in := range installs {
 		var found []string
-		packages := filepath.Join(in.folder, "venv", "lib", "python3*", "site-packages")
 		if HasGPU() {
-			found = append(found, glob(packages, "jax_plugins", "xla_cuda*", "xla_cuda_plugin.so")...)
+			found = append(found, glob(in.folder, packages+"jax_plugins/xla_cuda*/xla_cuda_plugin.so")...)
 		}
-		found = append(found, glob(packages, "xla_plugins", "xla_cpu_pjrt", "xla_cpu_pjrt.so")...)
+		found = append(found, glob(in.folder, packages+"xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so")...)
 		if len(found) > 0 {
 			return found
 		}
@@ -186,12 +187,13 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-func glob(elements ...string) []string {
-	matches, err := filepath.Glob(filepath.Join(elements...))
+// glob lists the files below a folder that match a pattern. The folder's name is no pattern.
+func glob(folder, pattern string) []string {
+	matches, err := fs.Glob(os.DirFS(folder), pattern)
 	if err != nil {
 		panic(err) // The patterns are constants.
 	}
-	return matches
+	return lo.Map(matches, func(name string, _ int) string { return filepath.Join(folder, name) })
 }
 
 // BatchAxis is the axis of [Mesh].

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -43,7 +44,7 @@ func engineOf(config string, fromEnv bool, installs []install) string {
 func HasGPU() bool { return gpuBelow("/") }
 
 func gpuBelow(root string) bool {
-	return isFile(filepath.Join(root, "proc", "driver", "nvidia", "version")) || len(glob(root, "dev", "nvidia[0-9]*")) > 0
+	return isFile(filepath.Join(root, "proc", "driver", "nvidia", "version")) || len(glob(root, "dev/nvidia[0-9]*")) > 0
 }
 
 // UnusedGPU says, in one line, that this machine has an NVIDIA GPU which [Open] leaves alone though nobody asked for that; it is empty otherwise.
@@ -109,7 +110,7 @@ var GPUModel = sync.OnceValue(func() string {
 
 // gpuModelBelow reads the model from the driver's files.
 func gpuModelBelow(root string) string {
-	for _, path := range glob(root, "proc", "driver", "nvidia", "gpus", "*", "information") {
+	for _, path := range glob(root, "proc/driver/nvidia/gpus/*/information") {
 		for line := range strings.Lines(read(path)) {
 			if model, ok := strings.CutPrefix(line, "Model:"); ok {
 				return strings.TrimSpace(model)
@@ -145,10 +146,11 @@ var Versions = sync.OnceValue(func() map[string]string {
 // checkedOut reads the commit that a checkout stands at, as "go run" does not record it; empty if it cannot be told.
 func checkedOut(root string) string {
 	commit, isRef := strings.CutPrefix(read(root, ".git", "HEAD"), "ref: ")
-	if isRef {
-		return read(root, ".git", commit)
+	if !isRef {
+		return commit
 	}
-	return commit
+	packed := regexp.MustCompile(`(?m)^(\w+) ` + regexp.QuoteMeta(commit) + "$").FindStringSubmatch(read(root, ".git", "packed-refs")) // By "git gc".
+	return cmp.Or(read(root, ".git", commit), append(packed, "", "")[1])
 }
 
 // Memory returns how many bytes of memory the engine may have: what the machine has, or less where a control group says so. It is 0 where that is not known,

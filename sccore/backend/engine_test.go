@@ -8,7 +8,7 @@ import (
 
 // TestPluginsOfTheCheckoutComeFirst searches two folders and describes where the plugin was found.
 func TestPluginsOfTheCheckoutComeFirst(t *testing.T) {
-	checkout, cache := t.TempDir(), t.TempDir()
+	checkout, cache := filepath.Join(t.TempDir(), "a [new"), t.TempDir() // A folder's name is no pattern.
 	installs := []install{{checkout, "the checkout /src"}, {cache, "the user's cache"}}
 	if found := pluginsOf(installs); found != nil {
 		t.Errorf("nothing is installed, found %q", found)
@@ -33,6 +33,25 @@ func TestPluginsOfTheCheckoutComeFirst(t *testing.T) {
 		}
 		if got, want := engineOf("xla:"+plugin+",tf32=false", true, installs), test.engine+" with tf32=false, set by GOMLX_BACKEND"; got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestCommitOfACheckout reads it where git keeps it.
+func TestCommitOfACheckout(t *testing.T) {
+	root := t.TempDir()
+	for _, step := range []struct{ file, text, want string }{
+		{"HEAD", "1a\n", "1a"}, {"HEAD", "ref: refs/heads/main\n", ""}, {"packed-refs", "# pack-refs\n2b refs/heads/main2\n3c refs/heads/main\n", "3c"}, {"refs/heads/main", "4d\n", "4d"},
+	} {
+		file := filepath.Join(root, ".git", step.file)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(step.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := checkedOut(root); got != step.want {
+			t.Errorf("with %s: %q, want %q", step.file, got, step.want)
 		}
 	}
 }

@@ -193,7 +193,7 @@ func (s *State) rate() float64 {
 func (s *State) Summary() string {
 	var parts []string
 	if s.Total > 0 {
-		parts = append(parts, fmt.Sprintf("%d/%d", s.Done, s.Total), fmt.Sprintf("%d%%", int(100*s.Fraction())))
+		parts = append(parts, fmt.Sprintf("%d/%d", s.Done, s.Total), fmt.Sprintf("%d%%", 100*min(max(s.Done, 0), s.Total)/s.Total))
 	} else {
 		parts = append(parts, strconv.Itoa(s.Done))
 	}

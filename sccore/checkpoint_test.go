@@ -137,6 +137,11 @@ func TestRunsFromFiles(t *testing.T) {
 	if _, err := second.Resume(checkpoint); err == nil || !strings.Contains(err.Error(), checkpoint) {
 		t.Errorf("resuming a run of another configuration: %v", err)
 	}
+	later := sccore.Ablations[2].Config(tiny()) // What a configuration omits as zero counts, too.
+	later.LambdaBy = sccore.ByGradient
+	if _, err := newTrainer(t, b, tinyData(), later).Resume(checkpoint); err == nil || !strings.Contains(err.Error(), "another configuration") {
+		t.Errorf("resuming a run with other weights of losses: %v", err)
+	}
 	named, metadata, err := safetensors.Read(checkpoint)
 	if err != nil {
 		t.Fatal(err)

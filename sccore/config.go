@@ -2,7 +2,7 @@
 //
 // It takes a [Config] and [Data] and returns a [Trainer] of the two branches. Every step reports [StepMetrics], and
 // [Trainer.SaveEncoder] writes an encoder. The step's graph is built from views, encoder, heads and losses; package train runs it.
-// A new loss needs a weight in losses.Lambdas, a field in StepMetrics, a line in [Losses] and its place in step.pass.
+// A new loss needs a weight in losses.Lambdas, a field in StepMetrics, a line in [Losses], and its places in step.pass and weightedSum.
 package sccore
 
 import (

@@ -1,6 +1,7 @@
 package sccore_test
 
 import (
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -164,6 +165,16 @@ func TestLambdasByGradient(t *testing.T) {
 	}
 	if err := trainer.Begin(3); err != nil {
 		t.Fatal(err)
+	}
+	before, unmeasured := filepath.Join(t.TempDir(), "before.safetensors"), newTrainer(t, b, tinyData(), config)
+	if err := errors.Join(unmeasured.Begin(3), unmeasured.Save(before, "")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unmeasured.Resume(before); err != nil {
+		t.Fatal(err)
+	}
+	if more(t, unmeasured, 1); unmeasured.Lambdas() != l {
+		t.Errorf("weights %+v after resuming at step 0, want %+v", unmeasured.Lambdas(), l)
 	}
 	g := diagnosticsOf(t, trainer).Lengths
 	for name, ratio := range map[string]float64{

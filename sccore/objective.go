@@ -229,9 +229,9 @@ func weightedSum(of, lambdas [len(Losses)]*Node, on losses.Lambdas) (total *Node
 // of alignment and of L_proto stay what they are: L_proto has no gradient on the shared features.
 const ByGradient = "gradient"
 
-// batchesForLambdas is the number of first steps whose batches set λ by their mean lengths. The network has the weights that the run begins with: during the
+// partsForLambdas is the number of first parts of batches that set λ by their mean lengths; a step has [Config].Accumulate parts. The network has the weights that the run begins with: during the
 // warmup of the learning rate they barely move.
-const batchesForLambdas = 8
+const partsForLambdas = 8
 
 // Lambdas are the weights of the losses in the run: the configured ones, or with [ByGradient], from the first step on, the measured ones.
 func (t *Trainer) Lambdas() losses.Lambdas { return *cmp.Or(t.measured, &t.config.Lambdas) }
@@ -250,7 +250,7 @@ func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
 func (t *Trainer) measureLambdas(ctx context.Context) (err error) {
 	defer try.Handle(&err)
 	var sums losses.Lambdas
-	for part := range batchesForLambdas {
+	for part := range partsForLambdas {
 		d := try.E1(t.diagnose(ctx, part, 1, true))
 		for _, loss := range Losses {
 			*loss.lambda(&sums) += loss.Lambda(d.Lengths)
@@ -279,7 +279,7 @@ func (t *Trainer) saveLambdas(_ train.Position, metadata map[string]string) erro
 	if t.config.LambdaBy != ByGradient {
 		return nil
 	}
-	encoded, err := json.Marshal(t.Lambdas())
+	encoded, err := json.Marshal(t.measured) // null before the first step.
 	metadata[lambdasKey] = string(encoded)
 	return err
 }
@@ -290,10 +290,8 @@ func (t *Trainer) restoreLambdas(metadata map[string]string, _ *train.Position) 
 	if t.config.LambdaBy != ByGradient {
 		return nil
 	}
-	var measured losses.Lambdas
-	if err := json.Unmarshal([]byte(metadata[lambdasKey]), &measured); err != nil {
+	if err := json.Unmarshal([]byte(metadata[lambdasKey]), &t.measured); err != nil {
 		return fmt.Errorf("weights of the losses: %w", err)
 	}
-	t.measured = &measured
 	return nil
 }

@@ -72,7 +72,7 @@ type scheduled struct {
 
 func readScheduled(x *Node) scheduled {
 	at := func(i int) *Node { return Reshape(SliceAxis(x, 0, AxisElem(i))) }
-	read := scheduled{rate: at(0), decay: at(1), momentum: at(2), noise: at(8)}
+	read := scheduled{rate: at(0), decay: at(1), momentum: at(2), noise: at(3 + len(Losses))}
 	for i := range read.lambdas {
 		read.lambdas[i] = at(3 + i)
 	}
@@ -305,7 +305,7 @@ func (s step) inputs() (all []train.Input) {
 	add(s.fromLabels() && s.taught, inTeacherLabels, dtypes.Uint8, images, s.ImageSize, s.ImageSize)
 	add(s.fromLabels() && s.Correspondences.Fixed, inImages, dtypes.Int32, images)
 	add(s.fromLabels() && !s.Correspondences.Fixed, inNoiseKey, dtypes.Uint32)
-	add(true, inScheduled, dtypes.Float32, 9)
+	add(true, inScheduled, dtypes.Float32, 4+len(Losses))
 	return all
 }
 

@@ -45,7 +45,7 @@ func TestTotal(t *testing.T) {
 				return weightedSum(of, lambdas, on)
 			}, 1.0).Value().(float64)
 		}
-		if got := total(1, 1, 1, 1, 1); got != 11111 {
+		if got := total(slices.Repeat([]float64{1}, len(Losses))...); got != math.Floor(math.Pow10(len(Losses))/9) {
 			t.Errorf("all weights 1: %v", got)
 		}
 		if got := total(1, 2, 3, 4, 5); got != 54321 {

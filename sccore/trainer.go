@@ -226,7 +226,6 @@ func configOf(path string, ignore ...string) (config Config, ok bool, err error)
 	if metadata == nil {
 		return Config{}, false, err
 	}
-	config = Default()
 	if err := json.Unmarshal([]byte(metadata["config"]), &config); err != nil {
 		return Config{}, false, fmt.Errorf("%s: configuration of the run: %w", path, err)
 	}

@@ -73,7 +73,7 @@ func TestDataFetchUsage(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"get", `"get"`},
 		{"fetch", "cifar10 or cifar100 or tiny-imagenet or voc2012"},
-		{"--for video", `unknown action "", want fetch`},
+		{"--for video", "the word fetch is missing: semcon data fetch --for video"},
 		{"fetch davis --for video --data data", "--for video: name datasets or an experiment, not both"},
 		{"fetch --for vidoe --data data", `unknown experiment "vidoe": did you mean video?`},
 		{"fetch voc", `cannot fetch dataset "voc"`},

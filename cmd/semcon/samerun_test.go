@@ -93,9 +93,7 @@ func readRecordsOf(dir string, records map[string][]byte) (err error) {
 			key += ", again"
 		}
 		r.Seconds, r.Finished, r.Efficiency = 0, time.Time{}, nil
-		maps.DeleteFunc(r.Details, func(name string, _ float64) bool {
-			return strings.HasSuffix(name, "_per_second") || strings.HasSuffix(name, "/s") || name == "peak_memory_gb"
-		})
+		maps.DeleteFunc(r.Details, func(name string, _ float64) bool { return study.IsSpeed(name) })
 		records[key] = try.E1(json.Marshal(r))
 	}
 	return nil

@@ -98,7 +98,7 @@ func TestTrainAndShowErrors(t *testing.T) {
 		{"train nowhere", 1, "nowhere: no such file or directory"},
 		{"train empty", 1, "empty: contains no .jpg, .jpeg or .png file"},
 		{"train one", 1, "one: contains 1 image, training needs 8"},
-		{"train one/a.png", 1, "semcon train: one/a.png: is a file, want a folder: contains 1 image, training needs 8"},
+		{"train one/a.png", 1, "semcon train: one/a.png: contains 1 image, training needs 8"},
 		{"train many --set steps=0", 1, "semcon train: --set steps 0 is not at least 1"},
 		{"train many --config broken.png", 2, "--config broken.png: is no YAML of settings: yaml: "},
 		{"train one --profile quick", 2, `--profile "quick": want full or smoke`},

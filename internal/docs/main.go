@@ -175,7 +175,7 @@ func measured(name string, out, experiment, profile, data string, columns, rows 
 			column, detail, _ := strings.Cut(column, ":")
 			quantity := figures.Quantity{Column: column, Row: of, MinusRow: minus, Detail: detail}
 			judged, weak := results.Judged(quantity)
-			values := lo.Ternary(isDifference, judged.Quantity(quantity), results.Details(of, column, detail))
+			values := lo.Ternary(isDifference || strings.Contains(column, " & "), judged.Quantity(quantity), results.Details(of, column, detail))
 			if len(values) == 0 {
 				continue
 			}

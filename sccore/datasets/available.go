@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -82,7 +81,7 @@ func Available(dir string, keys ...string) (out []Status) {
 	add("coco", "COCO objects", layoutOf("coco").Official, "images", func(s *Status) {
 		images, _ := try.E2(locateCOCOObjects(dir, s.Split))
 		split := s.Split
-		s.set(images, len(try.E1(os.ReadDir(images))), func() (_ string, err error) { // COCO's annotations take seconds to read.
+		s.set(images, len(try.E1(namesIn(images, ".jpg", false))), func() (_ string, err error) { // COCO's annotations take seconds to read.
 			defer try.Handle(&err)
 			return try.E1(COCOObjects(dir, split)).Identity, nil
 		})

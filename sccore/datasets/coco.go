@@ -16,10 +16,13 @@ import (
 	"github.com/semcon/semcon/sccore/rle"
 )
 
-// segmentsOf returns the classes of the segments in a panoptic mask, by the classes of categories. The annotations are in the file of the name of the mask's folder.
+// annotationsOf is the file of the annotations of a panoptic mask, which has the name of the mask's folder.
+func annotationsOf(mask string) string { return filepath.Dir(mask) + ".json" }
+
+// segmentsOf returns the classes of the segments in a panoptic mask, by the classes of categories.
 func segmentsOf(mask string, class classOf) (_ classOf, err error) {
 	defer try.Handle(&err)
-	annotations := filepath.Dir(mask) + ".json"
+	annotations := annotationsOf(mask)
 	categories, ok := try.E1(panopticFile(annotations))[filepath.Base(mask)]
 	if !ok {
 		return nil, fmt.Errorf("has no entry in %s", annotations)

@@ -204,15 +204,20 @@ func FindImages(inputs ...string) (paths []string, skipped []Skipped, err error)
 		info, err := os.Stat(input)
 		matches, _ := filepath.Glob(input)
 		switch {
-		case input == "-" || err == nil && !info.IsDir() && !isImageName(input) && isText(input):
+		case input == "-" || err == nil && !info.IsDir() && !isImageName(input) && isText(input, info):
 			listed := try.E1(listedPaths(input))
 			paths = append(paths, listed...)
-		case err != nil && len(matches) > 0:
+		case err != nil && len(matches) > 0 && !slices.Equal(matches, []string{input}): // A broken link matches itself.
 			for _, match := range matches {
 				if strings.HasPrefix(filepath.Base(match), ".") {
 					continue
 				}
-				if info, err := os.Stat(match); err == nil && !info.IsDir() && !isImageName(match) {
+				info, err := os.Stat(match)
+				if err != nil {
+					skipped = append(skipped, Skipped{match, Reason(err).Error()})
+					continue
+				}
+				if !info.IsDir() && !isImageName(match) {
 					skipped = append(skipped, Skipped{match, notImage})
 					continue
 				}
@@ -224,7 +229,7 @@ func FindImages(inputs ...string) (paths []string, skipped []Skipped, err error)
 		case err == nil && info.IsDir():
 			folder := try.E1(OpenImageFolder(input))
 			paths = append(paths, lo.Map(folder.files, func(file string, _ int) string { return filepath.Join(input, filepath.FromSlash(file)) })...)
-			skipped = append(skipped, folder.Skipped...)
+			skipped = append(skipped, lo.Map(folder.Skipped, func(s Skipped, _ int) Skipped { return Skipped{filepath.Join(input, s.File), s.Reason} })...)
 		default: // Whoever reads it says whether it is there.
 			paths = append(paths, input)
 		}
@@ -280,9 +285,9 @@ func isImageName(name string) bool {
 // notImage is why a file of a folder is skipped.
 const notImage = "is neither .jpg, .jpeg nor .png"
 
-// isText reports whether a file can be a list: the beginnings of images, of all kinds, have zeros.
-func isText(name string) bool {
-	if filepath.Ext(name) == ".txt" {
+// isText reports whether a file can be a list: the beginnings of images, of all kinds, have zeros. What comes from a pipe can only be read once, and is a list.
+func isText(name string, info fs.FileInfo) bool {
+	if filepath.Ext(name) == ".txt" || !info.Mode().IsRegular() {
 		return true
 	}
 	file, err := os.Open(name)
@@ -320,7 +325,8 @@ func readPaths(r io.Reader) (paths []string, err error) {
 	const want = "want a list of the paths of images, one a line"
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxPath)
-	for lines.Scan() {
+	number := 1
+	for ; lines.Scan(); number++ {
 		path := strings.TrimPrefix(strings.TrimSuffix(lines.Text(), "\r"), "\ufeff") // Windows writes a mark of byte order.
 		if path == "" {
 			continue
@@ -329,11 +335,11 @@ func readPaths(r io.Reader) (paths []string, err error) {
 			return nil, fmt.Errorf("lists more than %d images", maxPaths)
 		}
 		if strings.ContainsRune(path, 0) {
-			return nil, fmt.Errorf("line %d is not a path: %s", len(paths), want)
+			return nil, fmt.Errorf("line %d is not a path: %s", number, want)
 		}
 	}
 	if lines.Err() != nil {
-		return nil, fmt.Errorf("line %d: %w: %s", len(paths)+1, lines.Err(), want)
+		return nil, fmt.Errorf("line %d: %w: %s", number, lines.Err(), want)
 	}
 	if len(paths) == 0 {
 		return nil, errors.New("lists no images")

@@ -29,7 +29,7 @@ type ImageFolder struct {
 	// A digest of their contents would take as long as an epoch.
 	Identity string
 
-	// Skipped lists the files whose names are not names of images.
+	// Skipped lists what lies below the folder and is left out: other files, broken links, pipes, and folders that cannot be listed.
 	Skipped []Skipped
 
 	dir   string // Absolute.

@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +14,7 @@ func TestImagesAreNamedInOneGrammar(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, content := range map[string]string{
 		"photos/cat/0.png": "p", "photos/cat/1.JPG": "p", "photos/dog/0.png": "p", "photos/notes.md": "words", "photos/.hidden.png": "p",
-		"list.txt": "\ufeffphotos/dog/0.png\r\n\nmissing.png\n", "names": "photos/cat/0.png", "photo": "\xff\xd8\x00", "empty.txt": "\n", "binary.txt": "\x00\n",
+		"list.txt": "\ufeffphotos/dog/0.png\r\n\nmissing.png\n", "names": "photos/cat/0.png", "photo": "\xff\xd8\x00", "empty.txt": "\n", "binary.txt": "\n\n\x00\n",
 		"other/a[1].png": "p",
 	} {
 		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
@@ -32,11 +33,32 @@ func TestImagesAreNamedInOneGrammar(t *testing.T) {
 			t.Errorf("%s: %q, %v, want %q", inputs, got, err, want)
 		}
 	}
+	if err := os.Symlink("nowhere", "photos/broken.png"); err != nil {
+		t.Fatal(err)
+	}
+	if got, skipped, err := FindImages("photos/*.png", "photos/dog"); err != nil || len(got) != 1 || len(skipped) != 1 || skipped[0].File != "photos/broken.png" {
+		t.Errorf("a pattern of a broken link: %q, %v, %v", got, skipped, err)
+	}
+	if got, _, err := FindImages("photos/broken.png"); err != nil || len(got) != 1 {
+		t.Errorf("a broken link: %q, %v", got, err)
+	}
+	if err := os.Remove("photos/broken.png"); err != nil {
+		t.Fatal(err)
+	}
+	from, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	go func() { fmt.Fprint(to, strings.Repeat("photos/cat/0.png\n", 100)); to.Close() }()
+	if got, _, err := FindImages(fmt.Sprintf("/dev/fd/%d", from.Fd())); err != nil || len(got) != 100 {
+		t.Errorf("a list of 100 from a pipe: %d, %v", len(got), err)
+	}
 	if _, skipped, _ := FindImages("photos/*"); len(skipped) != 1 || skipped[0] != (Skipped{"photos/notes.md", notImage}) {
 		t.Errorf("skipped %v", skipped)
 	}
 	for input, want := range map[string]string{
-		"none": "none: no such file", "empty.txt": "empty.txt: lists no images", "binary.txt": "binary.txt: line 1 is not a path",
+		"none": "none: no such file", "empty.txt": "empty.txt: lists no images", "binary.txt": "binary.txt: line 3 is not a path",
 	} {
 		if _, _, err := FindImages("photos", input); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", input, err, want)

@@ -40,14 +40,14 @@ type layout struct {
 	Official  map[Split]int
 	Folders   []string // Below the data folder. The dataset is in the first one in which all that it holds is there.
 	Holds     []string
-	OneOf     []string         // A split has one of these folders of masks, in the order of Masks. The masks of the first one count.
-	Parts     map[Split]string // A sample without their folders is split in half, and so is one that lists its images in all.txt.
-	Nested    bool             // Images are in folders below the split's folder.
-	Images    []string         // Paths of images. The first folder that is there counts.
-	Lists     map[Split][]string
-	Unlisted  bool       // Of the lists of the images' names the first one that is there counts. All files count without lists, or if this is true and none is there.
-	Masks     []maskKind // Of a mask the first one that is there counts if OneOf does not choose.
-	IDs       [][]uint32 `yaml:"ids"` // In masks: of each class, or in one list, of which each is a class; without them classes follow each other from First.
+	OneOf     []string           // A split has one of these folders of masks, in the order of Masks. The masks of the first one count.
+	Parts     map[Split]string   // A sample without their folders is split in half, and so is one that lists its images in all.txt.
+	Nested    bool               // Images are in folders below the split's folder.
+	Images    []string           // Paths of images. The first folder that is there counts.
+	Lists     map[Split][]string // Of the names of a split's images. The first one that is there counts. Without lists all files do.
+	Unlisted  bool               // All files count if none of Lists is there.
+	Masks     []maskKind         // Of a mask the first one that is there counts if OneOf does not choose.
+	IDs       [][]uint32         `yaml:"ids"` // In masks: of each class, or in one list, of which each is a class; without them classes follow each other from First.
 	First     uint32
 	Void      []uint32 // In masks: what is ignored.
 	Classes   []string
@@ -127,6 +127,9 @@ func (s *layout) open(dir string, split Split) (_ *Segmentation, err error) {
 		return nil, fmt.Errorf("%s: no %s images in %s", s.Name, split, folder)
 	}
 	digest := newFileDigest()
+	if first := pairs[0]; first.kind.Segments {
+		try.E(digest.addFile(folder, annotationsOf(first.mask)))
+	}
 	for _, p := range pairs {
 		if err := cmp.Or(digest.addFile(folder, p.image), digest.addFile(folder, p.mask)); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.Name, err)

@@ -59,7 +59,7 @@ func (o *ObjectImages) Read(i int) (_ *SegmentedImage, err error) {
 	return picture, nil
 }
 
-// Pick returns the images at the given places, in their order, with their annotations. Its identity says which they are.
+// Pick returns the images at the given places, in their order, with their annotations. Its identity says how many they are, not which.
 func (o *ObjectImages) Pick(places []int) *ObjectImages {
 	if len(places) == o.Len() {
 		return o

@@ -8,7 +8,7 @@ typedef int32_t int32x8 __attribute__((vector_size(32)));
 typedef uint32_t uint32x8 __attribute__((vector_size(32)));
 typedef uint64_t uint64x4 __attribute__((vector_size(32)));
 
-enum { fixed_point = 32 - 8 - 2, block = 32 }; // As in resample.go; bytes that are summed at a time.
+enum { fixed_point = 32 - 8 - 2, block = 32 }; // As in preprocessing.go; bytes that are summed at a time.
 static const int32_t half = 1 << (fixed_point - 1);
 
 #if defined(__x86_64__) && defined(__GLIBC__)
@@ -17,7 +17,7 @@ static const int32_t half = 1 << (fixed_point - 1);
 #define for_each_cpu
 #endif
 
-// semcon_resample resizes RGBX pixels to RGB; see Interpolation.resample. Taps are as in resample.go.
+// semcon_resample resizes RGBX pixels to RGB; see Interpolation.resample. Taps are as in preprocessing.go.
 for_each_cpu
 int semcon_resample(uint8_t *out, long out_stride, const uint8_t *in, long in_stride,
 		const int32_t *x_first, const int32_t *x_weights, int x_count, int width,

@@ -61,6 +61,9 @@ func TestRealProfile(t *testing.T) {
 		if momentum := "second.momentum=0 follows second.steps=6, unless it is set"; lo.Count(warned, momentum) != 1 {
 			t.Errorf("%s: want %q once in %q", name, momentum, warned)
 		}
+		if states, err := e.Status(o); err != nil || !lo.EveryBy(states, func(s study.CellStatus) bool { return s.State == study.Done }) {
+			t.Errorf("%s: after its run: %v, %v", name, states, err)
+		}
 		rows := map[string]bool{}
 		for _, r := range studytest.Records(t, out, name) {
 			rows[r.Row] = true

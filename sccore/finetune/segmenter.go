@@ -288,7 +288,7 @@ type Logits struct {
 // Segment returns the logits of crops, resized bilinearly to the crops' size, as mmsegmentation resizes the logits of its heads (align_corners=false).
 type Segment func(ctx context.Context, crops Canvases) (Logits, error)
 
-// Predict returns the class of each pixel of an image, [a.Height, a.Width]; of equal logits the first class wins. The error is the error of segment, or one line that names the image whose logits are not finite.
+// Predict returns the class of each pixel of an image, [a.Height, a.Width]; of equal logits the first class wins. The error names the image.
 func (p SegmentationInference) Predict(ctx context.Context, a *datasets.SegmentedImage, segment Segment) ([]uint8, error) {
 	from := datasets.Size{Height: a.Height, Width: a.Width}
 	scaled, by := p.Scale.Of(from), max(1, p.Divisor)
@@ -305,7 +305,7 @@ func (p SegmentationInference) Predict(ctx context.Context, a *datasets.Segmente
 	}
 	logits, err := segment(ctx, canvases(crop, crops))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", a.Name, err)
 	}
 	if err := safetensors.CheckFinite(logits.Values); err != nil {
 		return nil, fmt.Errorf("%s: logits: %w", a.Name, err)

@@ -118,8 +118,7 @@ func (im *Images) open(cache *datasets.Cache, smoke bool, inputs ...string) (tra
 		im.skip(skipped)
 	}
 	if all.Len() < leastImages {
-		text := lo.Ternary(len(inputs) > 1 || datasets.IsFolder(inputs[0]), "image folder %s: ", "%s: is a file, want a folder: ")
-		return nil, nil, "", fmt.Errorf(text+"contains %s, training needs %d", strings.Join(inputs, ", "), plural.Count(all.Len(), "image"), leastImages)
+		return nil, nil, "", fmt.Errorf("%s: contains %s, training needs %d", strings.Join(inputs, ", "), plural.Count(all.Len(), "image"), leastImages)
 	}
 	split = plural.Count(all.Len(), "image")
 	if smoke && all.Len() > smokeImages {

@@ -262,16 +262,13 @@ func Records(out string) (records []study.Record, err error) {
 // names the file.
 func ReadMetrics(file string) (points []map[string]string, err error) {
 	defer try.Handle(&err)
-	table := csv.NewReader(bytes.NewReader(try.E1(os.ReadFile(file))))
-	table.FieldsPerRecord = -1
-	rows, err := table.ReadAll()
+	content := try.E1(os.ReadFile(file))
+	rows, err := csv.NewReader(bytes.NewReader(content[:bytes.LastIndexByte(content, '\n')+1])).ReadAll()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	for _, row := range rows[min(1, len(rows)):] {
-		if len(row) == len(rows[0]) {
-			points = append(points, lo.SliceToMapI(row, func(text string, i int) (column, value string) { return rows[0][i], text }))
-		}
+		points = append(points, lo.SliceToMapI(row, func(text string, i int) (column, value string) { return rows[0][i], text }))
 	}
 	return points, nil
 }

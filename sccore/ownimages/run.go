@@ -34,7 +34,7 @@ import (
 // Files in the folder of a run.
 const (
 	EncoderFile = "encoder.safetensors" // The trained encoder: the online branch after the last step, or so far while the run lasts.
-	BestFile    = "best.safetensors"    // The best encoder
+	BestFile    = "best.safetensors"    // The best encoder so far; see verdict.best. There is none while every measured one is damaged.
 	InitialFile = "initial.safetensors" // The encoder before the first step.
 	MetricsFile = "metrics.csv"
 	EventsFile  = tensorboard.FilePrefix + "semcon"

@@ -129,7 +129,7 @@ func (c Config) Check(profile study.Profile, read bool) error {
 	}
 	usual := ProfileConfig(profile, read)
 	if profile == study.Real && c.Recall.Size == 0 {
-		return fmt.Errorf("recall.size 0: the real profile has no other measure than recall over patches, want 8 or more, such as %d", usual.Recall.Size)
+		return fmt.Errorf("recall.size 0: the real profile measures recall over patches; want 8 or more, such as %d", usual.Recall.Size)
 	}
 	if read {
 		if c.Images != usual.Images {

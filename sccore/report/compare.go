@@ -50,7 +50,7 @@ func Compare(a, b Selection) (Comparison, error) {
 	c.commonSeeds(&a, &b)
 	c.Settings = differences(facts(a.Records), facts(b.Records))
 	if c.Numbers = paired(a.Records, b.Records); c.Numbers == nil {
-		return c, fmt.Errorf("the runs have no row or column in common, and each has more than one: name single cells; they differ in %s", brief(c.Settings))
+		return c, fmt.Errorf("the runs share no row, column or metric that names one number of each seed: compare single cells with the same metric; they differ in %s", brief(c.Settings))
 	}
 	c.curves(a, b)
 	return c, nil
@@ -154,7 +154,7 @@ func bySeed(records []study.Record, name func(study.Record) string) map[string]m
 func details(a, b map[int]study.Record) []string {
 	all := lo.Values(a, b)
 	count := lo.CountValues(lo.FlatMap(all, func(r study.Record, _ int) []string { return lo.Keys(r.Details) }))
-	return slices.Sorted(slices.Values(lo.FilterKeys(count, func(name string, n int) bool { return n == len(all) && name != "images_per_second" })))
+	return slices.Sorted(slices.Values(lo.FilterKeys(count, func(name string, n int) bool { return n == len(all) && !study.IsSpeed(name) })))
 }
 
 func pair(a, b map[int]study.Record, value func(study.Record) float64) (p Paired) {
@@ -205,7 +205,7 @@ func (c *Comparison) curves(a, b Selection) {
 	for i, s := range []Selection{a, b} {
 		var files []string
 		for _, r := range s.Records {
-			if ending := filepath.Ext(r.Curve); ending == ".jsonl" || ending == ".csv" { // Others are tails.
+			if r.Curve != "" { // Tails have no steps, and give no points.
 				add(&files, filepath.Join(s.Folder, filepath.FromSlash(r.Curve)))
 			}
 		}

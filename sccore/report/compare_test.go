@@ -230,7 +230,7 @@ func TestCompareSaysInWhatRunsDiffer(t *testing.T) {
 		}
 	}
 	_, err := Compare(selected(t, out, "video"), selected(t, out, "transfer"))
-	if err == nil || !strings.HasSuffix(err.Error(), ": name single cells; they differ in data, experiment (video or transfer), images (5 or 8)") {
+	if err == nil || !strings.HasSuffix(err.Error(), ": compare single cells with the same metric; they differ in data, experiment (video or transfer), images (5 or 8)") {
 		t.Error(err)
 	}
 }

@@ -104,7 +104,7 @@ func Write(file string, o Options) error {
 
 // run are the options of a run of what is missing of an experiment, with DIR and FILE for what the profiles real and full ask for.
 func (o Options) run(e study.Experiment) study.Options {
-	options := study.Options{Profile: o.Profile, Out: o.Out, Data: o.Data}
+	options := study.Options{Profile: o.Profile, Out: o.Out, Data: o.Data, Set: o.Set}
 	options.Data = e.DataFor(options)
 	options = e.FromFiles(options)
 	if _, _, _, err := e.Recorded(options); err == nil || o.Profile != study.Real && o.Profile != study.Full {
@@ -294,7 +294,7 @@ func facts(records []study.Record) map[string][]string {
 		known["(cell)"], known[factData], known["(engine)"], known[factProtocol] = withoutSeed(r), r.Data, r.Backend, r.Protocol
 		known["(experiment)"], known["(versions)"] = r.Experiment, strings.Join(versions(r.Versions), ", ")
 		if r.Derived {
-			known["(configuration)"] = "what all lines share, of which line " + r.Row + " ran with a part: an earlier version recorded it"
+			known["(configuration)"] = "the settings that all lines share; line " + r.Row + " ran with a part of them (recorded by an earlier version)"
 		}
 		for key, value := range known {
 			values := all[key]
@@ -333,8 +333,10 @@ func flatten(object json.RawMessage) map[string]string {
 			for name, inner := range level {
 				walk(strings.TrimPrefix(prefix+"."+name, "."), inner)
 			}
+		} else if text, ok := value.(string); ok && prefix != "" {
+			flat[prefix] = text // Without JSON's escapes.
 		} else if text, err := json.Marshal(value); err == nil && prefix != "" {
-			flat[prefix] = strings.Trim(string(text), `"`)
+			flat[prefix] = string(text)
 		}
 	}
 	decoder := json.NewDecoder(bytes.NewReader(object))

@@ -47,7 +47,7 @@ func TestRunsOfACopiedFolder(t *testing.T) {
 		"train/photos/lock":                                              "",
 		"train/photos/progress.json":                                     `{"title":"train","done":3,"tot`,
 		"train/photos/checkpoints/step-000000003.safetensors":            "",
-		"train/photos/metrics.csv":                                       "step,loss,cosine\n0,,1\n3,9.5,0.9\n6,9",
+		"train/photos/metrics.csv":                                       "step,loss,cosine\n0,,1\n3,9.5,0.9\n6,9.5,0.",
 	})
 	runs, err := Runs(folder)
 	if err != nil || len(runs) != 7 {

@@ -231,3 +231,8 @@ func (q Quantity) Texts() (texts []string) {
 	}
 	return texts
 }
+
+// IsSpeed reports whether a detail of a record is a rate or a size of memory, which says nothing about what was learnt.
+func IsSpeed(detail string) bool {
+	return strings.HasSuffix(detail, "_per_second") || strings.HasSuffix(detail, "/s") || detail == "peak_memory_gb"
+}

@@ -336,7 +336,6 @@ func (t *Trainer[M]) restore(metadata map[string]string) (at Position, err error
 	if t.task.Config != nil {
 		config := t.task.Config()
 		saved := reflect.New(reflect.TypeOf(config))
-		saved.Elem().Set(reflect.ValueOf(config))
 		if err := json.Unmarshal([]byte(metadata["config"]), saved.Interface()); err != nil {
 			return at, fmt.Errorf("configuration of the run: %w", err)
 		}

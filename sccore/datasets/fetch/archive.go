@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -49,7 +50,7 @@ func (a Archive) fetch(ctx context.Context, dir, partial, staged string, options
 	}
 	get := File{Address: a.Address, Path: file, Most: most, Digest: kinds[len(want)].new, Want: want}
 	get.Progress = func(done, total int64) { options.Progress(name, done, total) }
-	if err = get.Get(ctx); err != nil && want != a.Digest {
+	if err = get.Get(ctx); errors.Is(err, errDigest) && want != a.Digest {
 		return fmt.Errorf("%w (%s has the digest of the first fetch)", err, filepath.Join(dir, digests))
 	}
 	try.E(err)

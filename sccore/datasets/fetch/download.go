@@ -173,10 +173,12 @@ func (f File) check(path string) error {
 	}
 	got, err := sum(path, f.Digest())
 	if err == nil && got != f.Want {
-		err = cmp.Or(os.Remove(path), fmt.Errorf("%s: %s digest %s, want %s: removed", f.Path, kinds[len(got)].name, got, f.Want))
+		err = cmp.Or(os.Remove(path), fmt.Errorf("%s: %s %w %s, want %s: removed", f.Path, kinds[len(got)].name, errDigest, got, f.Want))
 	}
 	return err
 }
+
+var errDigest = errors.New("digest")
 
 // kinds are the hash functions of digests by their number of hexadecimal digits.
 var kinds = map[int]struct {

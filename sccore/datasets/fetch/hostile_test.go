@@ -45,6 +45,10 @@ func TestFirstDigestCounts(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), ": SHA-256 digest ") || !strings.HasSuffix(err.Error(), digests+" has the digest of the first fetch)") {
 		t.Error(err)
 	}
+	delete(archives, "SPair-71k.tar.gz")
+	if err := fetchAll(t.Context(), dir, Options{BaseURL: url}, d); err == nil || strings.Contains(err.Error(), "first fetch") {
+		t.Errorf("an archive that is not there: %v", err)
+	}
 	archives["SPair-71k.tar.gz"] = usual
 	if err := fetchAll(t.Context(), dir, Options{BaseURL: url}, d); err != nil {
 		t.Error(err)

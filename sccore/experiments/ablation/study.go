@@ -95,7 +95,10 @@ var Study = training.Spec(maintable.Spec(study.Spec[maintable.Config, maintable.
 		return []study.Cell[maintable.Config]{newCell(c.Dataset, startOf(c.Config), c.Seed, c.Config)}
 	},
 	Folder: func(d maintable.Data, c study.Cell[maintable.Config]) string { // The cells of a seed share a folder, whose name depends on the training but not on the evaluation.
-		trained := recipe.Config{First: c.Config.First, Second: c.Config.Second, Images: c.Config.Images}
+		trained := recipe.Config{First: c.Config.First, Second: c.Config.Second, Images: c.Config.Images, Ignore: c.Config.Ignore}
+		if c.Dataset == recipe.Images { // Neighbours are found at this size. Drawn images have that of the canvas.
+			trained.Size = c.Config.Size
+		}
 		name := lo.Ternary(c.Row == recipe.RowRandom, "random", stageOf(c).Name)
 		return filepath.Join("cells", fmt.Sprintf("seed%d-%s", c.Seed, study.Hash(study.EncodeConfig(trained), []byte(d.Identity()))), name)
 	},

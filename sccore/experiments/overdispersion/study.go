@@ -141,14 +141,17 @@ var Study = training.Spec(study.Spec[recipe.Config, recipe.Data]{
 			var coco evaluation.Data
 			coco, err = evaluation.Source{Dir: o.Data, Dataset: "coco"}.Segmentation(datasets.Train, datasets.Test)
 			d.Train.Objects, d.Annotated = nil, [2]*datasets.Segmentation{coco.Train, coco.Test}
+			d.ID += "; measured on " + coco.ID
 		}
 		return d, err
 	},
-	Numbers: func(_ recipe.Data, c study.Cell[recipe.Config]) []study.Number {
+	Numbers: func(d recipe.Data, c study.Cell[recipe.Config]) []study.Number {
 		if c.Row == "" {
 			return nil
 		}
-		return lo.Map(columns(c.Config), func(column string, _ int) study.Number { return study.Number{Row: c.Row, Column: column} })
+		return lo.Map(columns(c.Config), func(column string, _ int) study.Number {
+			return study.Number{Row: c.Row, Column: column, Data: identity(d, c.Config)}
+		})
 	},
 	Needs: func(c study.Cell[recipe.Config]) []study.Cell[recipe.Config] {
 		if c.Row == "" || c.Config.Init != "" {
@@ -180,7 +183,7 @@ var Study = training.Spec(study.Spec[recipe.Config, recipe.Data]{
 	},
 	Figures: func(results study.Results, from study.FigureSources, all *study.Drawn) {
 		figure, err := Figure(results, from.Out)
-		all.Add(figure, err, "Linear segmentation and k-NN accuracy along training, and how much more similar patches of one class are than those of two: Fig. over-disp.", "over-dispersion")
+		all.Add(figure, err, "Both measures of the table along training, and how much more similar patches of one class are than those of two: Fig. over-disp.", "over-dispersion")
 	},
 })
 
@@ -278,13 +281,18 @@ func record(r *run, t *recipe.Trainer) (err error) {
 		if numbers[i].Details == nil {
 			numbers[i].Details = gate
 		}
-		numbers[i].Row, numbers[i].Curve = r.Cell.Row, curve
+		numbers[i].Row, numbers[i].Curve, numbers[i].Data = r.Cell.Row, curve, identity(r.Data, c)
 		numbers[i].Protocol += fmt.Sprintf("; %s every %d steps, online branch", protocol, c.EvaluateEvery)
-		if c.Recall.Size > 0 {
-			numbers[i].Data = r.Data.RecallMeasures(c.Recall, c.Probe)[0].Numbers[0].Data
-		}
 	}
 	return cmp.Or(err, r.Record(numbers...))
+}
+
+// identity identifies the images that train and measure.
+func identity(d recipe.Data, c recipe.Config) string {
+	if c.Recall.Size > 0 {
+		return d.RecallMeasures(c.Recall, c.Probe)[0].Numbers[0].Data
+	}
+	return d.Identity()
 }
 
 // summary makes the numbers of a training from its curve. epoch is the number of steps in which the scenes are seen once.
@@ -361,10 +369,10 @@ func patchesOf(encoded evaluation.Encoded, scenes *synthetic.Set) dispersion.Pat
 // Figure draws both panels of Fig. over-disp, dense and image quality along training, and beside them how much more similar patches of one class are than
 // patches of two: means over seeds, from the curves that records below out name. Without records it is an error.
 func Figure(r study.Results, out string) (figures.CurvesRow, error) {
-	q := qualities(profileConfig(r.Profile))
+	q, patches := qualities(profileConfig(r.Profile)), "patches"+figures.OnImages[r.Kinds()[0].Kind]
 	f := figures.CurvesRow{
-		{Title: "patches" + figures.OnImages[r.Kinds()[0].Kind], X: "step", Y: q[0].title},
-		{Title: "images", X: "step", Y: q[1].title},
+		{Title: patches, X: "step", Y: q[0].title},
+		{Title: lo.Ternary(r.Kinds()[0].Kind == figures.Real, patches, "images"), X: "step", Y: q[1].title},
 		{Title: fmt.Sprintf("similarity, %s profile", r.Profile), X: "step", Y: "cosine, one class − two classes"},
 	}
 	for _, row := range rows {

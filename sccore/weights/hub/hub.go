@@ -198,7 +198,7 @@ func fromHub(ctx context.Context, id, revision, file string, watch Watch) (_ str
 		try.E(atomicfile.WriteBytes(filepath.Join(folder, "refs", filepath.FromSlash(revision)), []byte(info.CommitHash)))
 	}
 	if came && watch.Say != nil {
-		watch.Say(fmt.Sprintf("%s: the licence is %s", id, cmp.Or(lo.FromPtr(info.CardData).License, "not stated")))
+		watch.Say(fmt.Sprintf("%s: the licence is %s", id, strings.Trim(fmt.Sprint(cmp.Or[any](info.CardData.License, "not stated")), "[]")))
 	}
 	return located, nil
 }
@@ -206,8 +206,17 @@ func fromHub(ctx context.Context, id, revision, file string, watch Watch) (_ str
 // infoLimit is the time that the Hub may take to list a repository's files. Tests shorten it.
 var infoLimit = 20 * time.Second
 
-// readInfo asks the Hub for a repository's files. A Hub that cannot be reached is a [url.Error].
-func readInfo(ctx context.Context, id, revision string) (_ *hub.RepoInfo, err error) {
+// repoInfo is what is read of the Hub's answer on a repository.
+type repoInfo struct {
+	CommitHash string          `json:"sha"`
+	Siblings   []*hub.FileInfo `json:"siblings"`
+	CardData   struct {
+		License any `json:"license"` // A name or a list of names.
+	} `json:"cardData"`
+}
+
+// readInfo asks the Hub for a repository's files. A Hub that cannot be reached, or is too busy, is a [url.Error].
+func readInfo(ctx context.Context, id, revision string) (info repoInfo, err error) {
 	defer try.Handle(&err)
 	ctx, cancel := context.WithTimeout(ctx, infoLimit)
 	defer cancel()
@@ -217,18 +226,19 @@ func readInfo(ctx context.Context, id, revision string) (_ *hub.RepoInfo, err er
 	}
 	response := try.E1(fetch.Client.Do(request))
 	defer response.Body.Close()
-	switch response.StatusCode {
-	case http.StatusOK:
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, errors.New("there is no such public repository, or it is gated: accept its terms on its page and set HF_TOKEN")
-	case http.StatusNotFound:
-		return nil, errors.New("there is no such repository or revision")
+	switch status := response.StatusCode; {
+	case status == http.StatusOK:
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return info, errors.New("there is no such public repository, or it is gated: accept its terms on its page and set HF_TOKEN")
+	case status == http.StatusNotFound:
+		return info, errors.New("there is no such repository or revision")
+	case status == http.StatusTooManyRequests || status >= 500:
+		return info, &url.Error{Op: "Get", URL: request.URL.String(), Err: errors.New(response.Status)}
 	default:
-		return nil, fmt.Errorf("%s: %s", request.URL, response.Status)
+		return info, fmt.Errorf("%s: %s", request.URL, response.Status)
 	}
-	info := &hub.RepoInfo{}
-	if err := json.NewDecoder(io.LimitReader(response.Body, 16<<20)).Decode(info); err != nil {
-		return nil, fmt.Errorf("%s: %w", request.URL, err)
+	if err := json.NewDecoder(io.LimitReader(response.Body, 16<<20)).Decode(&info); err != nil {
+		return info, fmt.Errorf("%s: %w", request.URL, err)
 	}
 	return info, nil
 }

@@ -24,6 +24,7 @@ const commit = "2439f60ef33a0d46d85da5001d52aeda5b00ce9f"
 
 // fakeHub behaves as the Hub: it lists repositories with digests, redirects large files to another address, wants a token for gated ones, and can break off.
 type fakeHub struct {
+	licence  any
 	files    map[string]string // Content by name; .safetensors files are kept by Git LFS.
 	gated    bool
 	wrong    bool   // The listed digests do not fit the content.
@@ -86,7 +87,7 @@ func (h *fakeHub) list(w http.ResponseWriter) {
 		}
 		siblings = append(siblings, file)
 	}
-	json.NewEncoder(w).Encode(map[string]any{"id": "owner/vit", "sha": commit, "siblings": siblings, "cardData": map[string]any{"license": "apache-2.0"}})
+	json.NewEncoder(w).Encode(map[string]any{"id": "owner/vit", "sha": commit, "siblings": siblings, "cardData": map[string]any{"license": h.licence}})
 }
 
 // start serves the hub and gives the process a new home. It returns the cache's folder of the repository.
@@ -104,7 +105,7 @@ func (h *fakeHub) start(t *testing.T) (folder string) {
 }
 
 func small() *fakeHub {
-	return &fakeHub{files: map[string]string{"model.safetensors": strings.Repeat("weights ", 1000), "config.json": "{}", "README.md": "# A model"}}
+	return &fakeHub{licence: "apache-2.0", files: map[string]string{"model.safetensors": strings.Repeat("weights ", 1000), "config.json": "{}", "README.md": "# A model"}}
 }
 
 func TestLocateDownloadsOnceIntoTheSharedCache(t *testing.T) {
@@ -155,6 +156,21 @@ func TestLocateDownloadsOnceIntoTheSharedCache(t *testing.T) {
 	}
 	if len(h.requests) != before {
 		t.Error("it asked the Hub although it is offline")
+	}
+}
+
+// TestLicences: a card of a model has one or several.
+func TestLicences(t *testing.T) {
+	for _, test := range []struct {
+		licence any
+		want    string
+	}{{[]string{"mit", "apache-2.0"}, "mit apache-2.0"}, {nil, "not stated"}} {
+		h, said := small(), ""
+		h.licence = test.licence
+		h.start(t)
+		if _, err := Locate(t.Context(), "owner/vit", Watch{Say: func(line string) { said += line }}); err != nil || said != "owner/vit: the licence is "+test.want {
+			t.Errorf("%v: %q, %v", test.licence, said, err)
+		}
 	}
 }
 
@@ -338,9 +354,13 @@ func TestLocateWithoutTheNetworkTakesTheCache(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("HF_ENDPOINT", "http://127.0.0.1:1")
-	if path, err := Locate(t.Context(), "owner/vit", Watch{}); err != nil || path != first {
-		t.Errorf("%s, %v, want what the cache has", path, err)
+	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	defer busy.Close()
+	for _, endpoint := range []string{"http://127.0.0.1:1", busy.URL} {
+		t.Setenv("HF_ENDPOINT", endpoint)
+		if path, err := Locate(t.Context(), "owner/vit", Watch{}); err != nil || path != first {
+			t.Errorf("%s, %v, want what the cache has", path, err)
+		}
 	}
 	if _, err := Locate(t.Context(), "owner/other", Watch{}); err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v, want one line", err)

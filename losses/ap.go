@@ -117,9 +117,7 @@ func DefaultFastAP() FastAP { return FastAP{Threshold: 0.5, Bins: 10} }
 //
 // To rank the patches of one image for each patch of the other, reshape the scores of [Correspondence] to a row for each patch.
 func (c FastAP) Loss(p, q *Node) *Node {
-	if err := settings.Check(c); err != nil {
-		panic(err)
-	}
+	settings.Require(c)
 	scores, positive := ranking(p, q, c.Threshold)
 	g, dtype := p.Graph(), p.DType()
 	bins := float64(c.Bins)
@@ -158,9 +156,7 @@ func DefaultSmoothAP() SmoothAP { return SmoothAP{Threshold: 0.5, Temperature: 0
 // Time and memory are O(R·N²). To rank the patches of one image for each patch of the other, which takes far less, reshape the scores of
 // [Correspondence] to a row for each patch.
 func (c SmoothAP) Loss(p, q *Node) *Node {
-	if err := settings.Check(c); err != nil {
-		panic(err)
-	}
+	settings.Require(c)
 	scores, positive := ranking(p, q, c.Threshold)
 	difference := Sub(InsertAxes(scores, 1), InsertAxes(scores, 2)) // Of j and i, [R, i, j].
 	above := Sigmoid(MulScalar(difference, 2/c.Temperature))

@@ -63,8 +63,7 @@ func BarlowTwins(z1, z2 *Node, offDiagonal float64) *Node {
 	correlation := MatMul(Transpose(standardize(z1), 0, 1), standardize(z2))
 	correlation = DivScalar(correlation, float64(batch))
 
-	square := shapes.Make(z1.DType(), dim, dim)
-	identity := ConvertDType(Equal(Iota(g, square, 0), Iota(g, square, 1)), z1.DType())
+	identity := ConvertDType(Diagonal(g, dim), z1.DType())
 	weight := Add(identity, MulScalar(OneMinus(identity), offDiagonal))
 	return ReduceAllSum(Mul(weight, Square(Sub(correlation, identity))))
 }

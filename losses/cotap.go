@@ -54,9 +54,7 @@ func (c CoTAP) BruteForce(p, q *Node) *Node { return c.loss(p, q, pairsum.BruteF
 
 // loss is the loss with the sums of one algorithm. newSums takes scores of shape [B, N] that are all in [0, 1].
 func (c CoTAP) loss(p, q *Node, newSums func(p, q *Node, margin float64) pairsum.Sums) *Node {
-	if err := settings.Check(c); err != nil {
-		panic(err)
-	}
+	settings.Require(c)
 	g, dtype, shape := p.Graph(), p.DType(), p.Shape()
 	q.AssertDims(shape.Dimensions...)
 	fixed, q := StopGradient(p), StopGradient(q)

@@ -37,9 +37,7 @@ const necoFloor = 1e-30
 // mask of the foreground. The code sorts by ascending cosine, and so does this. Time and memory are O(B·N·M²) per layer, with M layers of the odd-even
 // network and about log₂²(M)/2 of the bitonic one.
 func (c NeCo) Loss(student, teacher, references *Node) *Node {
-	if err := settings.Check(c); err != nil {
-		panic(err)
-	}
+	settings.Require(c)
 	teacher.AssertDims(student.Shape().Dimensions...)
 	references.AssertDims(student.Shape().Dim(0), -1, student.Shape().Dim(2))
 	ranks := func(patches *Node, steepness float64) *Node {

@@ -156,9 +156,7 @@ func DropPaths(random *rand.Rand, most float64, depth, batch int) []float32 {
 //     patch, before the positions are added. The vector is the variable masked_embed, [1, Dim], which starts at 0 as in iBOT; it is not among [ViT.Weights]. Nil
 //     hides nothing and needs no such variable.
 func (v ViT) TokensInTraining(scope *model.Scope, images, keep, masks *Node) Tokens {
-	if err := settings.Check(v); err != nil {
-		panic(err)
-	}
+	settings.Require(v)
 	images.AssertDims(-1, -1, -1, 3)
 	batch, height, width := images.Shape().Dim(0), images.Shape().Dim(1), images.Shape().Dim(2)
 	if height%v.PatchSize != 0 || width%v.PatchSize != 0 {

@@ -326,9 +326,7 @@ func (v ViT) rotation(p parameters, rows, columns int) func(x *Node) *Node {
 // neighbours are the given number of rows of memory with the highest cosine similarity to mean. Variables live under scope, the transformer's, in
 // relation_blocks/0 and norm. No gradient passes to memory.
 func (v ViT) Relate(scope *model.Scope, mean, memory *Node, neighbours int) *Node {
-	if err := settings.Check(v); err != nil {
-		panic(err)
-	}
+	settings.Require(v)
 	batch := mean.Shape().Dim(0)
 	mean.AssertDims(batch, v.Dim)
 	memory.AssertDims(-1, v.Dim)

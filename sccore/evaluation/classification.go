@@ -94,7 +94,7 @@ func accuracyOf(ctx context.Context, e *Encoder, d Data, size int, metric string
 	return Result{Numbers: []Number{{Name: "accuracy", Metric: metric, Unit: "%", Value: columns["_Acc@1"], Details: details, Images: images["_Acc@1"]}}}, err
 }
 
-// Spread measures how much of their space the patch features of the first images use, see [metrics.Spread]. The images need no labels.
+// Spread measures how much of their space the patch features of images use, see [metrics.Spread]. The images need no labels.
 type Spread struct {
 	labelled
 	Images int `json:"images" range:"[1,2^31)"`
@@ -109,6 +109,7 @@ func (s Spread) Protocol() string {
 // Measure measures the standard deviation and the effective rank of the features of the training images.
 func (s Spread) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
 	defer try.Handle(&err)
+	d = d.Sample(s.Images) // The first images of class folders are of one class.
 	s.Images = min(s.Images, d.Objects[0].Len())
 	encoded := try.E1(Encode(ctx, e.FeatureExtractor, d.Objects[0], s.Size, s.Images, true))
 	spread, err := metrics.MeasureSpread(encoded.Patches, encoded.Dim)

@@ -135,7 +135,7 @@ var List = []Named{
 	{Name: "centroid", Measures: "classification of patches by the nearest mean of training features", New: func() Evaluation { return new(NearestCentroid) },
 		Sizes: []string{"size"}, Datasets: segmented},
 	{Name: "fcn", Measures: "segmentation by an FCN of width 256 on frozen patch features",
-		New: func() Evaluation { return &FCNProbe{linearSegmentation(), 256} }, Sizes: []string{"train", "test"}, Datasets: segmented, Draws: true},
+		New: func() Evaluation { return &FCNProbe{SegmentationProbe: linearSegmentation(), Width: 256} }, Sizes: []string{"train", "test"}, Datasets: segmented, Draws: true},
 	// As Balažević et al. 2023 have it, with one of the memories that they report.
 	{Name: "in-context", Measures: "segmentation by the nearest patches of a memory, without training",
 		New: func() Evaluation {

@@ -81,17 +81,18 @@ type Memory struct {
 // without annotated pixels are left out. The draw depends on train's seed and the image alone.
 func (c InContext) Remember(ctx context.Context, train FrozenFeatures, size int) (_ *Memory, err error) {
 	defer try.Handle(&err)
-	images := train.Images.Len()
+	which := datasets.Spread(train.Images.Len(), size) // A memory smaller than the number of images has one patch of some.
+	images := len(which)
 	quota := (size + images - 1) / images
 	grid := train.TestSize / train.Extractor.ViT.PatchSize
 	m := &Memory{Dim: train.Extractor.ViT.Dim, Classes: len(train.Images.Classes)}
 	most := min(size, min(quota, grid*grid)*images)
 	m.Features, m.Labels = make([]float32, 0, most*m.Dim), make([]float32, 0, most*m.Classes)
 	i := 0
-	for patches, err := range train.All(ctx) {
+	for patches, err := range train.Whole(ctx, which) {
 		try.E(err)
 		shares := classShares(patches.Image, grid, m.Classes)
-		chosen := rareFirst(shares, m.Classes, quota, rand.New(rand.NewPCG(train.Seed, uint64(i))))
+		chosen := rareFirst(shares, m.Classes, quota, rand.New(rand.NewPCG(train.Seed, uint64(which[i]))))
 		for _, p := range chosen[:min(len(chosen), size-len(m.Labels)/m.Classes)] {
 			m.Features = append(m.Features, patches.Features[p*m.Dim:(p+1)*m.Dim]...)
 			m.Labels = append(m.Labels, shares[p*m.Classes:(p+1)*m.Classes]...)

@@ -87,7 +87,7 @@ type PCK struct {
 
 // String has a line for people about each share.
 func (p PCK) String() string {
-	return fmt.Sprintf("PCK@0.1 per image: %6.2f %%\nPCK@0.1 per point: %6.2f %%", p.PerImage, p.PerPoint)
+	return fmt.Sprintf("PCK per image: %6.2f %%\nPCK per point: %6.2f %%", p.PerImage, p.PerPoint)
 }
 
 // Point is a place in an image, in pixels from the left and from the top.

@@ -33,7 +33,7 @@ type LabelPropagation struct {
 	PreviousFrames int     `json:"previous" range:"[0,64]"`        // Preceding frames to look at besides the first, 7.
 	K              int     `json:"k" range:"[1,256]"`              // Patches that give their labels, 5; all patches that tie with the last one are included.
 	Radius         int     `json:"radius" range:"[0,2^16]"`        // Largest distance to them in rows and columns of patches, 12.
-	Temperature    float64 `json:"temperature" range:"[0.02,1e6]"` // 0.1. Below 0.02, the exponential overflows.
+	Temperature    float64 `json:"temperature" range:"[0.02,1e6]"` // 0.1. Below 0.0113, the exponential overflows.
 }
 
 // DefaultLabelPropagation has the settings of DINO's code.
@@ -129,7 +129,11 @@ func (LabelPropagation) Open(s Source) (d Data, err error) {
 		return Data{Name: set.Name, ID: set.Identity, Videos: set.All}, nil
 	}
 	set := try.E1(datasets.DAVIS(s.Dir, datasets.Test))
-	return Data{Name: set.Name, ID: set.Identity, Videos: spread(set.All, s.Images)}, nil
+	d = Data{Name: set.Name, ID: set.Identity, Videos: spread(set.All, s.Images)}
+	if len(d.Videos) < len(set.All) {
+		d.ID = fmt.Sprintf("%d spread evenly of (%s)", len(d.Videos), set.Identity)
+	}
+	return d, nil
 }
 
 // Measure tracks the objects of all videos and measures J&F.
@@ -172,7 +176,7 @@ type Tracker struct {
 func (p LabelPropagation) NewTracker(b compute.Backend, store *model.Store, patch int, patches func(scope *model.Scope, images *Node) *Node) (_ *Tracker, err error) {
 	defer try.Handle(&err)
 	if patch < 1 || p.ShortSide%patch != 0 {
-		return nil, fmt.Errorf("propagation.short: frames of %d pixels are not a whole number of patches of %d", p.ShortSide, patch)
+		return nil, fmt.Errorf("short %d is not a whole number of patches of %d", p.ShortSide, patch)
 	}
 	t := &Tracker{settings: p, patch: patch}
 	t.encode = try.E1(model.NewExec(b, store, func(scope *model.Scope, frame *Node) *Node {

@@ -140,7 +140,7 @@ func (p PatchRecall) Evaluate(ctx context.Context, b compute.Backend, train, tes
 		}
 	}
 	if len(r.Names) < 2 {
-		return r, fmt.Errorf("%s: %d classes have at least %d patches, in training and in testing, want two or more classes", train.Images.Name, len(r.Names), p.Least)
+		return r, fmt.Errorf("%s: fewer than two classes have at least %d patches, in training and in testing", train.Images.Name, p.Least)
 	}
 	known, asked, images = known[:len(r.Names)], asked[:len(r.Names)], images[:len(r.Names)]
 	var counts [2]stats.ByImage

@@ -189,7 +189,7 @@ func TestPatchRecallLeavesOutRareClasses(t *testing.T) {
 		t.Errorf("%d classes, %v, want %v of %v; %v", r.All.Classes, r.Names, want, sets[0].Images.Classes, err)
 	}
 	recall.Least = 4000
-	if _, err := recall.Evaluate(t.Context(), b, sets[0], sets[1]); err == nil || !strings.Contains(err.Error(), "want two or more classes") {
+	if _, err := recall.Evaluate(t.Context(), b, sets[0], sets[1]); err == nil || !strings.Contains(err.Error(), "fewer than two classes") {
 		t.Errorf("no class has enough patches: %v", err)
 	}
 }

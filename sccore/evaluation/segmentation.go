@@ -41,8 +41,7 @@ type SegmentationProbe struct {
 	Batch        int     `json:"batch" range:"[1,2^14]"`
 	LearningRate float64 `json:"rate" range:"(0,1e4]"` // Adam's, constant.
 
-	Steps             int     `json:"steps,omitzero" range:"[0,2^31)"`     // Training steps, whatever Epochs says; 0 for Epochs.
-	FinalLearningRate float64 `json:"final_rate,omitzero" range:"[0,1e4]"` // Of an FCN at the last step, to which it falls along a cosine; 0 for a constant one.
+	Steps int `json:"steps,omitzero" range:"[0,2^31)"` // Training steps, whatever Epochs says; 0 for Epochs.
 }
 
 // DefaultSegmentationProbe is the paper's. The paper does not give the area of a crop; ours is in MinScale.
@@ -56,13 +55,13 @@ func (p SegmentationProbe) Rules() error {
 }
 
 // Protocol describes the evaluation in one line.
-func (p SegmentationProbe) Protocol() string { return p.protocol("linear 1×1 head") }
+func (p SegmentationProbe) Protocol() string { return p.protocol("linear 1×1 head", 0) }
 
-func (p SegmentationProbe) protocol(head string) string {
+func (p SegmentationProbe) protocol(head string, final float64) string {
 	amount := lo.Ternary(p.Steps > 0, strconv.Itoa(p.Steps), fmt.Sprintf("%d of each training image in", p.Epochs))
 	rate := fmt.Sprintf("%g", p.LearningRate)
-	if p.FinalLearningRate > 0 {
-		rate += fmt.Sprintf(" to %g", p.FinalLearningRate)
+	if final > 0 {
+		rate += fmt.Sprintf(" to %g", final)
 	}
 	return fmt.Sprintf("%s on fixed patch features; crops of %d px of %g to 1 of an image's area, mirrored half of the time, %s "+
 		"batches of %d, Adam at rate %s; test images resized to %d×%d px, logits resized bilinearly to the annotation's size, ignored pixels (255) left out",
@@ -94,15 +93,18 @@ func (s segmentationReport) String() string {
 // FCNProbe is a [SegmentationProbe] with an FCN in place of the linear layer.
 type FCNProbe struct {
 	SegmentationProbe
-	Width int `json:"width" range:"[1,4096]"` // Channels, which the paper does not give.
+	FinalLearningRate float64 `json:"final_rate,omitzero" range:"[0,1e4]"` // At the last step, to which it falls along a cosine; 0 for a constant one.
+	Width             int     `json:"width" range:"[1,4096]"`              // Channels, which the paper does not give.
 }
 
 // Protocol describes the evaluation in one line.
-func (p FCNProbe) Protocol() string { return p.protocol(fmt.Sprintf("FCN of width %d", p.Width)) }
+func (p FCNProbe) Protocol() string {
+	return p.protocol(fmt.Sprintf("FCN of width %d", p.Width), p.FinalLearningRate)
+}
 
 // Measure measures mIoU and pixel accuracy on the test images.
 func (p FCNProbe) Measure(ctx context.Context, e *Encoder, d Data) (Result, error) {
-	return segmentationResult(p.evaluate(ctx, e, d, heads.Segmentation{Kind: heads.FCN, Width: p.Width}))
+	return segmentationResult(p.evaluate(ctx, e, d, heads.Segmentation{Kind: heads.FCN, Width: p.Width}, p.FinalLearningRate))
 }
 
 // Evaluate trains the layer on one set and evaluates it on the other, which has the same classes. The seed draws the layer, the order and the crops.
@@ -110,10 +112,10 @@ func (p FCNProbe) Measure(ctx context.Context, e *Encoder, d Data) (Result, erro
 // set smaller than a batch is one batch. Memory grows with the sets only by their order. It is an error if a size is not a multiple of the encoder's
 // patch size, if an image cannot be read, if the loss is not finite, or if no pixel of the test images is annotated.
 func (p SegmentationProbe) Evaluate(ctx context.Context, e *Encoder, d Data) (result metrics.Segmentation, err error) {
-	return p.evaluate(ctx, e, d, heads.Segmentation{Kind: heads.Linear})
+	return p.evaluate(ctx, e, d, heads.Segmentation{Kind: heads.Linear}, 0)
 }
 
-func (p SegmentationProbe) evaluate(ctx context.Context, e *Encoder, d Data, head heads.Segmentation) (result metrics.Segmentation, err error) {
+func (p SegmentationProbe) evaluate(ctx context.Context, e *Encoder, d Data, head heads.Segmentation, finalRate float64) (result metrics.Segmentation, err error) {
 	defer try.Handle(&err)
 	train, test, seed, patch := d.Train, d.Test, e.Seed, e.ViT.PatchSize
 	if p.CropSize%patch != 0 || p.TestSize%patch != 0 {
@@ -123,7 +125,7 @@ func (p SegmentationProbe) evaluate(ctx context.Context, e *Encoder, d Data, hea
 	steps := cmp.Or(p.Steps, max(1, n*p.Epochs/p.Batch))
 	head.Classes = len(train.Classes)
 	trainer := try.E1(NewSegmentationTrainer(e.backend, SegmentationConfig{
-		Head: head, Dim: e.ViT.Dim, Grid: p.CropSize / patch, Batch: p.Batch, Steps: steps, LearningRates: []float64{p.LearningRate}, FinalLearningRate: cmp.Or(p.FinalLearningRate, p.LearningRate),
+		Head: head, Dim: e.ViT.Dim, Grid: p.CropSize / patch, Batch: p.Batch, Steps: steps, LearningRates: []float64{p.LearningRate}, FinalLearningRate: cmp.Or(finalRate, p.LearningRate),
 	}))
 	defer trainer.Close()
 	try.E(trainer.Begin(seed))

@@ -165,13 +165,13 @@ func TestTrackBadInput(t *testing.T) {
 	b := testbackend.Fastest(t)
 	p := evaluation.DefaultLabelPropagation()
 	for want, change := range map[string]func(p *evaluation.LabelPropagation){
-		"short 0":         func(p *evaluation.LabelPropagation) { p.ShortSide = 0 },
-		"k 0":             func(p *evaluation.LabelPropagation) { p.K = 0 },
-		"previous -1":     func(p *evaluation.LabelPropagation) { p.PreviousFrames = -1 },
-		"radius -1":       func(p *evaluation.LabelPropagation) { p.Radius = -1 },
-		"temperature 0 ":  func(p *evaluation.LabelPropagation) { p.Temperature = 0 },
-		"patches of 16":   func(p *evaluation.LabelPropagation) { p.ShortSide = 100 },
-		"frames of 100 p": func(p *evaluation.LabelPropagation) { p.ShortSide = 100 },
+		"short 0":        func(p *evaluation.LabelPropagation) { p.ShortSide = 0 },
+		"k 0":            func(p *evaluation.LabelPropagation) { p.K = 0 },
+		"previous -1":    func(p *evaluation.LabelPropagation) { p.PreviousFrames = -1 },
+		"radius -1":      func(p *evaluation.LabelPropagation) { p.Radius = -1 },
+		"temperature 0 ": func(p *evaluation.LabelPropagation) { p.Temperature = 0 },
+		"patches of 16":  func(p *evaluation.LabelPropagation) { p.ShortSide = 100 },
+		"short 100 ":     func(p *evaluation.LabelPropagation) { p.ShortSide = 100 },
 	} {
 		wrong := p
 		change(&wrong)

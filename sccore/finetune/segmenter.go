@@ -49,9 +49,7 @@ type Segmenter struct {
 // decoder is the head, of a width. It panics if [settings.Check] refuses the head.
 func (s Segmenter) decoder(channels int, train bool) heads.Decoder {
 	d := heads.Decoder{Classes: s.Classes, Channels: channels, NeckChannels: s.Channels, Dropout: 0.1, Train: train}
-	if err := settings.Check(d); err != nil {
-		panic(err)
-	}
+	settings.Require(d)
 	return d
 }
 

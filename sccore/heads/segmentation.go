@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
@@ -97,8 +96,7 @@ func CrossEntropy(logits, labels *Node) *Node {
 // crossEntropy returns the sum of the cross-entropies between logits, [rows, columns, batch, classes], and labels, [rows, columns, batch], and the
 // number of pixels with a class, which count.
 func crossEntropy(logits, labels *Node) (sum, count *Node) {
-	classes := Iota(logits.Graph(), shapes.Make(dtypes.Int32, 1, 1, 1, logits.Shape().Dim(3)), 3)
-	chosen := ConvertDType(Equal(InsertAxes(ConvertDType(labels, dtypes.Int32), -1), classes), logits.DType())
+	chosen := OneHot(ConvertDType(labels, dtypes.Int32), logits.Shape().Dim(3), logits.DType())
 	return Neg(ReduceAllSum(Mul(LogSoftmax(logits), chosen))), ReduceAllSum(chosen)
 }
 

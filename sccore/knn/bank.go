@@ -140,7 +140,7 @@ func newFeatures(values []float32, dim int) (features, error) {
 	}
 	for i, x := range values {
 		if x-x != 0 {
-			return features{}, fmt.Errorf("image %d: feature %d is %v", i/dim, i%dim, x)
+			return features{}, fmt.Errorf("feature vector %d: value %d is %v", i/dim, i%dim, x)
 		}
 	}
 	f := features{values: values, dim: dim, scales: make([]float32, len(values)/dim)}

@@ -163,10 +163,10 @@ func TestClassifierBadInput(t *testing.T) {
 		"and 1 of queries": func() ([][]int32, error) {
 			return good.Rank(b, labelled(bank, []int32{0, 1}, 2), []float32{1}, 1)
 		},
-		"k-NN: bank: image 1: feature 0 is NaN": func() ([][]int32, error) {
+		"k-NN: bank: feature vector 1: value 0 is NaN": func() ([][]int32, error) {
 			return good.Rank(b, labelled([][]float32{{1, 0}, {float32(math.NaN()), 1}}, []int32{0, 1}, 2), queries, 1)
 		},
-		"k-NN: queries: image 0: feature 1 is +Inf": func() ([][]int32, error) {
+		"k-NN: queries: feature vector 0: value 1 is +Inf": func() ([][]int32, error) {
 			return good.Rank(b, labelled(bank, []int32{0, 1}, 2), []float32{1, float32(math.Inf(1))}, 1)
 		},
 	} {

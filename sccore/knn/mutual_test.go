@@ -53,7 +53,7 @@ func TestMutualByHand(t *testing.T) {
 		t.Error(got, err)
 	}
 	for want, bad := range map[string][]float32{"set 1: 3 numbers are not rows of 2": {1, 2, 3},
-		"set 1: image 0: feature 0 is NaN": {float32(math.NaN()), 1}} {
+		"set 1: feature vector 0: value 0 is NaN": {float32(math.NaN()), 1}} {
 		if _, err := Mutual(bad, []float32{1, 1}, 2, 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

@@ -169,7 +169,7 @@ func Mutual(first, second []float32, dim int, threshold float64) (matches []Matc
 // study (appendix B.1) uses K = 200 and 0.1; for [CLS] features see [DINOClassifier].
 type Classifier struct {
 	K           int     `json:"k" range:"[1,2^24]"`             // Number of neighbours; all training features if there are fewer.
-	Temperature float64 `json:"temperature" range:"[0.02,1e6]"` // Temperature of the weights of neighbours. Below 0.02, exp(1/temperature) overflows float32.
+	Temperature float64 `json:"temperature" range:"[0.02,1e6]"` // Temperature of the weights of neighbours; a weight is at most exp(1/temperature).
 }
 
 // DINOClassifier is the classifier with which DINO's code reports [CLS] features: 20 neighbours and a temperature of 0.07. For

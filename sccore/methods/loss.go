@@ -173,11 +173,8 @@ func (c Config) mocoLoss(scope *model.Scope, views, shuffle, targetMomentum *Nod
 
 // unshuffled restores the order of rows, [B, D], that were computed in the order of the permutation shuffle, [B].
 func unshuffled(rows, shuffle *Node) *Node {
-	g, batch := rows.Graph(), rows.Shape().Dimensions[0]
 	// A one-hot product instead of an inverse permutation needs no sort or scatter, and B is small.
-	square := shapes.Make(shuffle.DType(), batch, batch)
-	place := Equal(Iota(g, square, 0), BroadcastToDims(InsertAxes(shuffle, 0), batch, batch))
-	return MatMul(ConvertDType(place, rows.DType()), rows)
+	return MatMul(Transpose(OneHot(shuffle, rows.Shape().Dim(0), rows.DType()), 0, 1), rows)
 }
 
 // hidden is a linear layer, BatchNorm and ReLU.
@@ -186,7 +183,7 @@ func hidden(scope *model.Scope, x *Node, dim int, norm layers.Norm) *Node {
 	return layers.ReLU(layers.BatchNorm(scope.In("bn"), x, 0, norm, true))
 }
 
-// projector maps features, [N, D], to the space where the method compares views, [N, s.ProjectorDim].
+// projector maps features, [N, D], to the space where the method compares views, [N, c.ProjectorDim].
 func (c Config) projector(scope *model.Scope, x *Node, norm layers.Norm) *Node {
 	if c.Method == MoCo { // MoCo v2's: no BN.
 		x = layers.ReLU(layers.Dense(scope.In("hidden"), x, c.ProjectorHidden, true))
@@ -203,7 +200,7 @@ func (c Config) projector(scope *model.Scope, x *Node, norm layers.Norm) *Node {
 	return x
 }
 
-// predictor is SimSiam's bottleneck, [N, s.ProjectorDim] to the same.
+// predictor is SimSiam's bottleneck, [N, c.ProjectorDim] to the same.
 func (c Config) predictor(scope *model.Scope, x *Node, norm layers.Norm) *Node {
 	x = hidden(scope.In("hidden"), x, c.PredictorHidden, norm)
 	return layers.Dense(scope.In("out"), x, c.ProjectorDim, true)

@@ -162,7 +162,7 @@ func Accumulated(scope *model.Scope, g *Graph, variables []*model.Variable, part
 	return gradients
 }
 
-// Cosine is a cosine schedule with linear warm-up. It rises from 0 to peak over warmup steps and then follows half a cosine, down or up, from
+// Cosine is a cosine schedule with linear warm-up. It rises linearly from peak/warmup at step 0 to peak at step warmup − 1, and then follows half a cosine, down or up, from
 // peak to final at step total, as torch.optim.lr_scheduler.CosineAnnealingLR does. 0 ≤ warmup < total. After step total it stays at final.
 //
 // The paper's method uses it without warm-up for the learning rate, 3e-5 to 1e-6, for weight decay, 0.024 to 0.24, and for the momentum of

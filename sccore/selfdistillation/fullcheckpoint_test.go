@@ -1,12 +1,14 @@
 package selfdistillation
 
 import (
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -56,6 +58,11 @@ func TestBeginFromAFullCheckpoint(t *testing.T) {
 		}
 		if !trainer.Continued() || compared < 100 || method == IBOT && !slices.Equal(state(trainer)["/state/patch_center"], before["/state/patch_center"]) {
 			t.Errorf("%s: %d variables of the file, heads %t", method, compared, trainer.Continued())
+		}
+		// The teacher alone stands in for the student.
+		teacher := lo.OmitBy(official, func(name string, _ *tensors.Tensor) bool { return strings.HasPrefix(name, "student") })
+		if err := errors.Join(safetensors.Write(path, teacher, nil), trainer.BeginFrom(path, 7)); err != nil || !trainer.Continued() {
+			t.Errorf("%s: of the teacher alone: heads %t, %v", method, trainer.Continued(), err)
 		}
 	}
 }

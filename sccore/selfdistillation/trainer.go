@@ -150,7 +150,7 @@ func (c Config) Rules() error {
 	return sccore.CheckViews(c.Views, vit, c.Batch, c.ImageSize, fmt.Sprintf("batch %d", c.Batch))
 }
 
-// scheduled are the numbers of a step that are inputs of the graph, in the order of [read].
+// scheduled are the numbers of a step that are inputs of the graph, in the order of [readScheduled].
 func (c Config) scheduled(step int) []float32 {
 	epoch := step / c.EpochSteps
 	temperature := func(t Temperature) float32 {
@@ -282,10 +282,11 @@ func officialKeys(variable string) (keys []string) {
 	branches := map[string][]string{onlineScope: {"student", "teacher"}, targetScope: {"teacher"}}[branch]
 	for _, official := range branches {
 		for _, scope := range map[string][]string{encoderScope: {"backbone"}, headScope: {"head", "group_head"}}[part] {
+			key := name
 			if scope == "group_head" { // Mugs's.
-				name = strings.Replace(name, "mlp.", "projector.", 1)
+				key = strings.Replace(name, "mlp.", "projector.", 1)
 			}
-			keys = append(keys, official+"."+scope+"."+name)
+			keys = append(keys, official+"."+scope+"."+key)
 		}
 		if part == "instance" || part == "local_group" {
 			keys = append(keys, official+"."+part+"_head."+name)

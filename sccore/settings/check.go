@@ -22,6 +22,13 @@ import (
 // the key within the struct, and gets the key of the struct in front.
 func Check(config any) error { return CheckGroup("", config) }
 
+// Require panics with the error of [Check]. It is for graph code, whose panics become errors where a package returns.
+func Require(config any) {
+	if err := Check(config); err != nil {
+		panic(err)
+	}
+}
+
 // CheckGroup is [Check] of a group of a configuration, with the group's key in front of keys.
 func CheckGroup(key string, group any) error {
 	if err := check(key, reflect.ValueOf(group), ""); err != nil {

@@ -171,10 +171,11 @@ func (p *panel) rule(at float64, upright bool) {
 	p.Add(&plotter.Line{XYs: ends, LineStyle: style})
 }
 
-// sheet lays the panels out. The first one is wider, for its label of the y axis, if the others have none.
+// sheet lays the panels out, at most four in a row. The first one is wider, for its label of the y axis, if the others have none.
 func (f chart) sheet() (sheet, error) {
-	const gap = 14 // Between panels.
-	return sheet{width, f.height * pixel, f.records, func(c draw.Canvas) {
+	const gap, most = 14, 4 // gap is between panels.
+	rows := lo.Chunk(f.panels, most)
+	return sheet{width, f.height * vg.Length(len(rows)) * pixel, f.records, func(c draw.Canvas) {
 		c = drawHead(page(c), f.title, f.legend)
 		if f.scale != nil {
 			const bar = 74
@@ -182,12 +183,16 @@ func (f chart) sheet() (sheet, error) {
 			c = draw.Crop(c, 0, -bar-gap, 0, 0)
 		}
 		label := lo.Ternary[vg.Length](len(f.panels) > 1 && f.panels[len(f.panels)-1].Y.Label.Text == "", 18, 0)
-		n := vg.Length(len(f.panels))
-		wide := (c.Size().X - label - gap*(n-1)) / n
+		n := vg.Length(min(len(f.panels), most))
+		wide, tall := (c.Size().X-label-gap*(n-1))/n, c.Size().Y/vg.Length(len(rows))
 		left := c.Min.X
-		for _, p := range f.panels {
+		for i, p := range f.panels {
+			row := vg.Length(i / most)
+			if i > 0 && i%most == 0 {
+				left = c.Min.X
+			}
 			right := left + label + wide
-			at := drawHead(draw.Crop(c, left-c.Min.X, right-c.Max.X, 0, 0), p.title, p.legend)
+			at := drawHead(draw.Crop(c, left-c.Min.X, right-c.Max.X, tall*(vg.Length(len(rows)-1)-row), -tall*row), p.title, p.legend)
 			if p.X.Tick.Marker = p.ticks; p.ticks == nil {
 				p.X.Tick.Marker = plot.TickerFunc(niceTicks)
 				p.X.Tick.Marker = sparseTicks(p.X.Tick.Label, p.DataCanvas(at).Size().X, slices.Contains(counted, p.X.Label.Text))
@@ -261,7 +266,7 @@ func sparseTicks(style text.Style, width vg.Length, whole bool) plot.TickerFunc 
 
 // tickLabel writes plain numbers up to a million; beyond that, and below a ten-thousandth, it uses an exponent.
 func tickLabel(value float64, digits int) string {
-	return lo.Ternary(math.Abs(value) >= 1e6 || digits > 4, strconv.FormatFloat(value, 'g', 3, 64), decimal(value, digits))
+	return lo.Ternary(math.Abs(value) >= 1e6 || digits > 4 && math.Abs(value) < 1e-3, strconv.FormatFloat(value, 'g', 3, 64), decimal(value, digits))
 }
 
 // logTicks labels 1, 2 and 5 times powers of ten: over many decades only the powers, over less than half a decade the same as on a linear axis.

@@ -47,7 +47,7 @@ type Series struct {
 	Bars            Bars
 	Labels          []string // Beside the points; nil for none.
 	Look            int      // Colour, dash and marker, counted from 1; 0 for the place of the series.
-	Hollow          bool     // Markers are hollow, such as those of the paper's numbers.
+	Hollow          bool     // Markers are hollow, for the second kind of numbers in a figure, such as the paper's.
 	Grey            bool     // Without colour, such as the paper's numbers on another dataset.
 	Apart           bool     // No line joins the points.
 }
@@ -58,7 +58,7 @@ type Bars int
 // The kinds of bars.
 const (
 	NoBars     Bars = iota
-	Deviations      // ± the standard deviation, with a dot for each seed.
+	Deviations      // ± the standard deviation, with a dot for each seed unless there are XValues.
 	Intervals       // The 95 % interval of the mean.
 )
 
@@ -127,7 +127,11 @@ func (f Chart) sheet() (sheet, error) {
 			c.legend, p.legend = lo.UniqBy(append(c.legend, p.legend...), func(e legendEntry) string { return e.name }), nil
 		}
 		c.panels = append(c.panels, p)
-		name := lo.Ternary(f.Title != "", curves.Title, curves.Y)
+		nameOf := func(of Curves) string { return lo.Ternary(f.Title != "", of.Title, of.Y) }
+		name := nameOf(curves)
+		if lo.CountBy(f.Panels, func(other Curves) bool { return nameOf(other) == name }) > 1 {
+			name += " by " + curves.X
+		}
 		for _, s := range curves.Series {
 			c.records = append(c.records, curves.records(name, s, seeds)...)
 		}

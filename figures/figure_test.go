@@ -228,6 +228,8 @@ func TestTicks(t *testing.T) {
 	equal(t, labels(niceTicks(0, 1)), "0.0 0.2 0.4 0.6 0.8 1.0")
 	equal(t, labels(niceTicks(-0.06, -0.01)), "−0.06 −0.05 −0.04 −0.03 −0.02 −0.01")
 	equal(t, labels(niceTicks(0, 3e6)), "0 500000 1e+06 1.5e+06 2e+06 2.5e+06 3e+06")
+	equal(t, labels(niceTicks(6.93140, 6.93146)), "6.93140 6.93141 6.93142 6.93143 6.93144 6.93145 6.93146")
+	equal(t, labels(niceTicks(0, 4e-5)), "0 1e-05 2e-05 3e-05 4e-05")
 	equal(t, labels(sparseTicks(sans(tickSize, false, 0, 0), 500, false)(0, 3000)), "0 500 1000 1500 2000 2500 3000")
 	equal(t, labels(sparseTicks(sans(tickSize, false, 0, 0), 120, false)(0, 3000)), "0  1000  2000  3000")
 	equal(t, labels(sparseTicks(sans(tickSize, false, 0, 0), 500, true)(1, 2)), "1 2")

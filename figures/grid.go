@@ -261,7 +261,7 @@ func latexText(text string) string {
 	return strings.NewReplacer(
 		`\`, `\textbackslash{}`, "{", `\{`, "}", `\}`, "%", `\%`, "&", `\&`, "_", `\_`, "#", `\#`, "$", `\$`,
 		"~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "<", `$<$`, ">", `$>$`, "|", `$|$`,
-		"±", `$\pm$`, "−", `$-$`, "–", "--", "×", `$\times$`, "·", `$\cdot$`, "τ", `$\tau$`, "✓", `$\checkmark$`, "◐", `\semconSame`,
+		"±", `$\pm$`, "−", `$-$`, "–", "--", "×", `$\times$`, "·", `$\cdot$`, "τ", `$\tau$`, "κ", `$\kappa$`, "δ", `$\delta$`, "λ", `$\lambda$`, "Σ", `$\Sigma$`, "Δ", `$\Delta$`, "→", `$\to$`, "✓", `$\checkmark$`, "◐", `\semconSame`,
 	).Replace(text)
 }
 

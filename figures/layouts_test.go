@@ -1,10 +1,12 @@
 package figures
 
 import (
+	"bytes"
 	"image"
 	"image/color"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -124,5 +126,30 @@ func TestCurvesOf(t *testing.T) {
 	f := CurvesOf("x", "y", []string{"twice", "half"}, []float64{1, 2}, func(x float64) []float64 { return []float64{2 * x, x / 2} })
 	if csv := CSV(f); csv != "series,x,y\ntwice,1,2\ntwice,2,4\nhalf,1,0.5\nhalf,2,1\n" {
 		t.Errorf("%q", csv)
+	}
+}
+
+// TestRowsOfPanels: of five panels the fifth is in a second row, as wide as the others.
+func TestRowsOfPanels(t *testing.T) {
+	panel := Curves{Title: "loss", X: "step", Y: "nats", Series: []Series{{Name: "a", X: []float64{0, 1}, Y: []float64{0, 1}}}}
+	sizes := [2]image.Config{}
+	for i, count := range []int{4, 5} {
+		_, raster, err := Render(CurvesRow(slices.Repeat([]Curves{panel}, count)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sizes[i], _, err = image.DecodeConfig(bytes.NewReader(raster)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sizes[1].Width != sizes[0].Width || sizes[1].Height != 2*sizes[0].Height {
+		t.Errorf("%+v", sizes)
+	}
+}
+
+// TestLaTeXOfGreek: what tables hold of Greek and arrows is in the encoding of pdfLaTeX.
+func TestLaTeXOfGreek(t *testing.T) {
+	if text := latexText("κ δ λ τ Σ Δ → ±"); strings.ContainsFunc(text, func(r rune) bool { return r > 126 }) {
+		t.Errorf("%q", text)
 	}
 }

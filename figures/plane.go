@@ -27,7 +27,7 @@ type Heatmap struct {
 	Above, Missing string
 }
 
-// HeatmapRow is several heatmaps side by side; they share the legend and the colours of the first.
+// HeatmapRow is several heatmaps side by side; the legend and the scale beside them are the first one's, so all must have its Low and High.
 type HeatmapRow []Heatmap
 
 // sheet implements [Figure], with records of x, y, value; the value is empty for NaN.
@@ -195,7 +195,7 @@ func (f Embedding) sheet() (sheet, error) {
 	occurring := slices.Compact(slices.Sorted(slices.Values(f.Class)))
 	glyph := func(class int) draw.GlyphStyle {
 		i, _ := slices.BinarySearch(occurring, class)
-		return draw.GlyphStyle{Color: look(i).colour(), Radius: vg.Points(2.6), Shape: glyphs[(i+i/len(palette))%len(glyphs)]}
+		return draw.GlyphStyle{Color: look(i).colour(), Radius: vg.Points(2.6), Shape: glyphs[i%len(glyphs)]} // 7 colours and 4 shapes are 28 looks.
 	}
 	legend := lo.Map(occurring, func(class, _ int) legendEntry { return legendEntry{name: f.Classes[class], glyph: glyph(class)} })
 	return sheet{width, embeddingHeight * pixel, append([][]string{{"x", "y", "class"}}, points...), func(c draw.Canvas) {

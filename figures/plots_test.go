@@ -4,8 +4,11 @@ import (
 	"image"
 	"image/color"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/samber/lo"
 )
 
 func TestEmbedding(t *testing.T) {
@@ -17,6 +20,15 @@ func TestEmbedding(t *testing.T) {
 	}
 	if want := "x,y,class\n0,0,cat\n1,2,sky\n1.001,2,dog\n3,-1,sky\n"; CSV(f) != want {
 		t.Errorf("%q", CSV(f))
+	}
+	many := Embedding{X: make([]float64, 8), Y: make([]float64, 8), Class: lo.Range(8), Classes: lo.Times(8, strconv.Itoa)}
+	for i := range many.X {
+		many.X[i] = float64(i)
+	}
+	svg, _ = picture(t, many)
+	many.Class[0], many.Class[7] = 7, 0
+	if swapped, _ := picture(t, many); svg == swapped {
+		t.Error("the first class looks like the eighth")
 	}
 	for i := range f.X {
 		f.Pictures = append(f.Pictures, noise(pictureSide-2*frameWidth, pictureSide-2*frameWidth, i))

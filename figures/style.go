@@ -42,7 +42,7 @@ func (l look) line(width float64) draw.LineStyle {
 	return draw.LineStyle{Color: l.colour(), Width: vg.Points(width), Dashes: dashes[int(l)%len(dashes)]}
 }
 
-// marker is hollow for the paper's numbers.
+// marker is hollow for the second kind of numbers in a figure, such as the paper's.
 func (l look) marker(isHollow bool) draw.GlyphStyle {
 	glyph := glyphs[int(l)%len(glyphs)]
 	return draw.GlyphStyle{Color: l.colour(), Radius: vg.Points(3.6), Shape: lo.Ternary[draw.GlyphDrawer](isHollow, hollow{glyph}, glyph)}

@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"sort"
@@ -30,7 +31,7 @@ func BoundCurves(label string, xs []float64, at func(x float64) (theory.Setting,
 	return f
 }
 
-// BoundHeatmaps are heatmaps of the decimal logarithm of both bounds over two numbers, from 10⁻⁴ to 1; grey where a bound says nothing.
+// BoundHeatmaps are heatmaps of the decimal logarithm of both bounds over two numbers, from 10⁻⁴ to 1; orange where it is above 1, and grey where there is no margin or the theorem does not apply.
 func BoundHeatmaps(xLabel, yLabel string, xs, ys []float64, at func(x, y float64) (theory.Setting, theory.Tails)) (maps HeatmapRow) {
 	for i, name := range boundNames {
 		maps = append(maps, Heatmap{
@@ -113,7 +114,7 @@ func (t BoundTable) HTML() string {
 
 // Curves draws the table's columns against xs, one number per row. Zeros are drawn at floor, as the axis is logarithmic.
 func (t BoundTable) Curves(label string, xs []float64, floor float64) Curves {
-	f := Curves{X: label, Y: "bound on the error rate, or error", LogY: true}
+	f := Curves{X: label, Y: "bound on the error rate, or error", LogY: true, Note: fmt.Sprintf("less than %g is drawn there", floor)}
 	for i, row := range t {
 		for j, value := range row.values() {
 			if boundColumns[j] != "erratum E14" { // Theorem 2 with another constant.

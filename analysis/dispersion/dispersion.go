@@ -32,15 +32,14 @@ type PatchSimilarity struct {
 // PositiveRate is how often patches of a given similarity share their class. It is the figure of noise rates (Fig. noise_rate): self-supervision
 // takes pairs of high similarity as positives.
 type PositiveRate struct {
-	Low, High float64 // Bounds of the bin of cosine similarity: low ≤ s < high, and the last bin includes s = 1.
-	Pairs     int     // Pairs of patches of different instances.
-	Rate      float64 // The share of these pairs that share a class, NaN without pairs.
+	Pairs int     // Pairs of patches of different instances.
+	Rate  float64 // The share of these pairs that share a class, NaN without pairs.
 }
 
 // blockSimilarities limits the similarities in memory at a time: 32 MB.
 const blockSimilarities = 4 << 20
 
-// Measure computes mean similarities over all pairs, and the positive rate in bins of equal width over [−1, 1]. It holds one block of the similarity
+// Measure computes mean similarities over all pairs, and the positive rate in bins of equal width over [−1, 1], of which the last includes 1. It holds one block of the similarity
 // matrix at a time. It is an error if lengths do not match, if a vector is zero or not finite, or if there are no bins.
 func (p Patches) Measure(bins int) (PatchSimilarity, []PositiveRate, error) {
 	unit, class, instance, err := p.labelled()
@@ -50,10 +49,7 @@ func (p Patches) Measure(bins int) (PatchSimilarity, []PositiveRate, error) {
 	if bins < 1 {
 		return PatchSimilarity{}, nil, fmt.Errorf("positive rate: %d bins, want at least 1", bins)
 	}
-	positive := make([]int, bins)
-	rates := lo.Times(bins, func(b int) PositiveRate {
-		return PositiveRate{Low: 2*float64(b)/float64(bins) - 1, High: 2*float64(b+1)/float64(bins) - 1}
-	})
+	positive, rates := make([]int, bins), make([]PositiveRate, bins)
 	var s PatchSimilarity
 	count, dim := 0, 0
 	if unit != nil {
@@ -142,16 +138,10 @@ func ByRank(bins []PositiveRate, groups int) ([]PositiveRate, error) {
 	merged := make([]PositiveRate, groups)
 	each, next := total/float64(groups), 0 // next is the bin to take from.
 	for g := range merged {
-		m := &merged[g]
-		m.Low, m.High = math.NaN(), math.NaN()
 		wanted, positive := each, 0.0
 		for wanted > 1e-9*total && next < len(bins) {
 			taken := min(wanted, left[next])
-			if taken > 0 {
-				if math.IsNaN(m.Low) {
-					m.Low = bins[next].Low
-				}
-				m.High = bins[next].High
+			if taken > 0 { // The rate of a bin without pairs is NaN.
 				positive += taken * bins[next].Rate
 			}
 			wanted, left[next] = wanted-taken, left[next]-taken
@@ -159,7 +149,7 @@ func ByRank(bins []PositiveRate, groups int) ([]PositiveRate, error) {
 				next++
 			}
 		}
-		m.Pairs, m.Rate = int(math.Round(each)), positive/each
+		merged[g] = PositiveRate{Pairs: int(math.Round(each)), Rate: positive / each}
 	}
 	return merged, nil
 }

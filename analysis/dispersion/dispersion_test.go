@@ -59,8 +59,9 @@ func TestPatchMeasuresAgreeWithTheirDefinitions(t *testing.T) {
 				default:
 					inter = append(inter, cosine)
 				}
-				for k, r := range rates {
-					if cosine >= r.Low && (cosine < r.High || k == bins-1) {
+				for k := range rates {
+					low, high := 2*float64(k)/float64(bins)-1, 2*float64(k+1)/float64(bins)-1
+					if cosine >= low && (cosine < high || k == bins-1) {
 						pairs[k]++
 						if p.Class[i] == p.Class[j] {
 							positive[k]++

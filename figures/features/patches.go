@@ -190,7 +190,7 @@ func (m SparseMatches) salient(
 func (m SparseMatches) OfClass(ctx context.Context, frozen *evaluation.FeatureExtractor, set *datasets.Segmentation) (_ figures.Matches, err error) {
 	defer try.Handle(&err)
 	sheet := figures.Matches{
-		Title: fmt.Sprintf("%s of images of a class, %s", m.title(), set.Name), Kinds: []string{"both patches have one class", "they have two"},
+		Title: fmt.Sprintf("%s of images of a class, %s", m.title(), set.Name), Kinds: []string{"patches of the same class", "of different classes"},
 	}
 	drawn := try.E1(evaluation.PatchSample{Size: m.Size}.Draw(ctx, frozen, set, 0))
 	first := lo.Ternary(set.Classes[0] == "background", 1, 0)
@@ -248,7 +248,7 @@ func (m SparseMatches) OfViews(
 ) (_ figures.Matches, err error) {
 	defer try.Handle(&err)
 	sheet := figures.Matches{
-		Title: fmt.Sprintf("%s of two views, %s", m.title(), images.Name), Kinds: []string{"one place of the image", "two places"},
+		Title: fmt.Sprintf("%s of two views, %s", m.title(), images.Name), Kinds: []string{"same place in the image", "different places"},
 	}
 	crops.Locals, crops.GlobalCropSize = 0, m.Size
 	cutter := try.E1(newViewCutter(b, m.Size))
@@ -374,7 +374,7 @@ func (w *Viewer) Views(seed uint64) (_ figures.ImageGrid, err error) {
 			view := figures.NewImage(pair.view(v), m.GlobalCropSize, m.GlobalCropSize)
 			row = append(row, figures.DrawBoxes(view, max(1, 190/m.GlobalCropSize), figures.Box{}, figures.Box{}, box(pair.overlaps, v, 1)))
 		}
-		sheet.RowLabels, sheet.Images = append(sheet.RowLabels, fmt.Sprintf("scene %d", i)), append(sheet.Images, row)
+		sheet.RowLabels, sheet.Images = append(sheet.RowLabels, fmt.Sprintf("scene %d", i+1)), append(sheet.Images, row)
 	}
 	return sheet, nil
 }

@@ -284,7 +284,7 @@ func parse(text string) (m module, err error) {
 		case current != "" && strings.Contains(line, " = "):
 			found := assignment.FindStringSubmatch(line)
 			if found == nil {
-				return m, fmt.Errorf("line %d is no instruction", i+1)
+				return m, fmt.Errorf("line %d is not an instruction", i+1)
 			}
 			depth, rest := 1, found[4]
 			end := strings.IndexFunc(rest, func(c rune) bool { // The bracket that ends the operands.

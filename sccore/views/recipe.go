@@ -32,7 +32,7 @@ const (
 	SameCrop        CropMode = "same"        // Draws one random resized crop for all views of an image, as in the half-circle rows of the paper's Tab. effect_aug_full.
 )
 
-// MarshalText returns the mode, for records. The zero mode is NoCrop.
+// MarshalText returns the mode, for records. An empty mode, of a recipe that is left out of a comparison, is written as none; views cannot be drawn with it.
 func (m CropMode) MarshalText() ([]byte, error) { return []byte(cmp.Or(m, NoCrop)), nil }
 
 // Recipe selects the transformations that make the views of an image, and their strengths. Start from [Default].

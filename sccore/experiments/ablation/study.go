@@ -96,9 +96,7 @@ var Study = training.Spec(maintable.Spec(study.Spec[maintable.Config, maintable.
 	},
 	Folder: func(d maintable.Data, c study.Cell[maintable.Config]) string { // The cells of a seed share a folder, whose name depends on the training but not on the evaluation.
 		trained := recipe.Config{First: c.Config.First, Second: c.Config.Second, Images: c.Config.Images, Ignore: c.Config.Ignore}
-		if c.Dataset == recipe.Images { // Neighbours are found at this size. Drawn images have that of the canvas.
-			trained.Size = c.Config.Size
-		}
+		trained.Size = lo.Ternary(c.Dataset == recipe.Images, c.Config.Size, 0) // Neighbours are found at this size. Drawn images have the canvas's.
 		name := lo.Ternary(c.Row == recipe.RowRandom, "random", stageOf(c).Name)
 		return filepath.Join("cells", fmt.Sprintf("seed%d-%s", c.Seed, study.Hash(study.EncodeConfig(trained), []byte(d.Identity()))), name)
 	},

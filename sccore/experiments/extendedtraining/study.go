@@ -213,9 +213,7 @@ var Study = maintable.Spec(study.Spec[Config, maintable.Data]{
 	Folder: func(d maintable.Data, c study.Cell[Config]) string { // The cells of a baseline and a seed share one, whose name depends on the training but not on the evaluation.
 		trained := Config{Start: c.Config.Start, Own: c.Config.Own, WeightsSHA256: c.Config.WeightsSHA256}
 		trained.First, trained.Second, trained.Images = c.Config.First, c.Config.Second, c.Config.Images
-		if c.Dataset == recipe.Images { // Neighbours are found at this size. Drawn images have that of the canvas.
-			trained.Size = c.Config.Size
-		}
+		trained.Size = lo.Ternary(c.Dataset == recipe.Images, c.Config.Size, 0) // Neighbours are found at this size. Drawn images have the canvas's.
 		name := fmt.Sprintf("seed%d-%s", c.Seed, study.Hash(study.EncodeConfig(trained), []byte(d.Identity())))
 		return filepath.Join("cells", baselineOf(c), name, c.Row)
 	},

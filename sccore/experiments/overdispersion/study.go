@@ -136,8 +136,11 @@ var Study = training.Spec(study.Spec[recipe.Config, recipe.Data]{
 	},
 	Cells: cells,
 	Open: func(o study.Options, _ string, cells []study.Cell[recipe.Config]) (recipe.Data, error) {
-		d, err := recipe.Open(o, cells[0].Config, cells[0].Seed)
-		if err == nil && segments(cells[0].Config) {
+		c := cells[0].Config
+		d, err := recipe.Open(o, c, cells[0].Seed)
+		if err == nil && c.Recall.Size > 0 {
+			d.ID = d.RecallMeasures(c.Recall, c.Probe)[0].Numbers[0].Data // With the images that are measured on.
+		} else if err == nil && segments(c) {
 			var coco evaluation.Data
 			coco, err = evaluation.Source{Dir: o.Data, Dataset: "coco"}.Segmentation(datasets.Train, datasets.Test)
 			d.Train.Objects, d.Annotated = nil, [2]*datasets.Segmentation{coco.Train, coco.Test}
@@ -145,13 +148,11 @@ var Study = training.Spec(study.Spec[recipe.Config, recipe.Data]{
 		}
 		return d, err
 	},
-	Numbers: func(d recipe.Data, c study.Cell[recipe.Config]) []study.Number {
+	Numbers: func(_ recipe.Data, c study.Cell[recipe.Config]) []study.Number {
 		if c.Row == "" {
 			return nil
 		}
-		return lo.Map(columns(c.Config), func(column string, _ int) study.Number {
-			return study.Number{Row: c.Row, Column: column, Data: identity(d, c.Config)}
-		})
+		return lo.Map(columns(c.Config), func(column string, _ int) study.Number { return study.Number{Row: c.Row, Column: column} })
 	},
 	Needs: func(c study.Cell[recipe.Config]) []study.Cell[recipe.Config] {
 		if c.Row == "" || c.Config.Init != "" {
@@ -281,18 +282,10 @@ func record(r *run, t *recipe.Trainer) (err error) {
 		if numbers[i].Details == nil {
 			numbers[i].Details = gate
 		}
-		numbers[i].Row, numbers[i].Curve, numbers[i].Data = r.Cell.Row, curve, identity(r.Data, c)
+		numbers[i].Row, numbers[i].Curve = r.Cell.Row, curve
 		numbers[i].Protocol += fmt.Sprintf("; %s every %d steps, online branch", protocol, c.EvaluateEvery)
 	}
 	return cmp.Or(err, r.Record(numbers...))
-}
-
-// identity identifies the images that train and measure.
-func identity(d recipe.Data, c recipe.Config) string {
-	if c.Recall.Size > 0 {
-		return d.RecallMeasures(c.Recall, c.Probe)[0].Numbers[0].Data
-	}
-	return d.Identity()
 }
 
 // summary makes the numbers of a training from its curve. epoch is the number of steps in which the scenes are seen once.

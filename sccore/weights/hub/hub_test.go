@@ -165,8 +165,7 @@ func TestLicences(t *testing.T) {
 		licence any
 		want    string
 	}{{[]string{"mit", "apache-2.0"}, "mit apache-2.0"}, {nil, "not stated"}} {
-		h, said := small(), ""
-		h.licence = test.licence
+		h, said := &fakeHub{licence: test.licence, files: small().files}, ""
 		h.start(t)
 		if _, err := Locate(t.Context(), "owner/vit", Watch{Say: func(line string) { said += line }}); err != nil || said != "owner/vit: the licence is "+test.want {
 			t.Errorf("%v: %q, %v", test.licence, said, err)
@@ -355,7 +354,7 @@ func TestLocateWithoutTheNetworkTakesTheCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
-	defer busy.Close()
+	t.Cleanup(busy.Close)
 	for _, endpoint := range []string{"http://127.0.0.1:1", busy.URL} {
 		t.Setenv("HF_ENDPOINT", endpoint)
 		if path, err := Locate(t.Context(), "owner/vit", Watch{}); err != nil || path != first {

@@ -74,11 +74,7 @@ func featuresVerb(cmd *cobra.Command, flags flagTexts) {
 		refuse(len(named) == 0, "--class=false without --patches leaves nothing to compute")
 		refuse(extension == ".npy" && len(named) > 1, "--out %s: a .npy holds one tensor, not %s; want a .safetensors", c.Out, strings.Join(named, " and "))
 		requireWritableFile("out", c.Out)
-		listed, _ := os.Stat(strings.TrimSuffix(c.Out, ".npy") + ".txt")
-		for _, name := range names {
-			input, _ := os.Stat(name)
-			refuse(os.SameFile(input, listed), "--out %s: would write the names of images over %s; name another file", c.Out, name)
-		}
+		requireInputsKept(c.Out, strings.TrimSuffix(c.Out, ".npy")+".txt", names) // The names of images are written there.
 		locateFlag(cmd, "weights", &f.Weights)
 		c.vit = choice.open(f.Weights)
 		preprocess(&c.vit)

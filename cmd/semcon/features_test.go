@@ -154,7 +154,7 @@ func TestFeaturesOfAFolder(t *testing.T) {
 	}
 	write(t, []byte("photos/0.png\n"), m.Checkout, "some.txt")
 	_, stderr, status := outcome(t, onGo(semcon(t, m, "features", "some.txt", "--weights", "tiny.safetensors", "--out", "some.npy")))
-	if status != 2 || !strings.Contains(stderr, "--out some.npy: would write the names of images over some.txt") {
+	if status != 2 || !strings.Contains(stderr, "--out some.npy: would write over some.txt") {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 	run("--size", "32", "--batch", "3", "--patches", "--out", "f.safetensors")
@@ -230,9 +230,9 @@ func TestWeightVerbsRefuse(t *testing.T) {
 		{[]string{"import", "tiny.safetensors", "--ignore", "norm.*"}, 1, []string{"missing key norm.weight"}},
 		{[]string{"import", "tiny.safetensors", "--heads", "-1"}, 2, []string{"--heads -1"}},
 		{[]string{"import", "tiny.safetensors", "--heads", "7"}, 1, []string{"--heads 7: ", "Dim 64 is not a multiple of NumHeads 7"}},
-		{[]string{"import", "tiny.safetensors", "--out", "./tiny.safetensors"}, 2, []string{"--out ./tiny.safetensors: is the file that is imported"}},
-		{[]string{"import", "tiny.safetensors", "--out", "linked.safetensors"}, 2, []string{"--out linked.safetensors: is the file that is imported"}},
-		{[]string{"import", "folder", "--out", "folder/model.safetensors"}, 2, []string{"--out folder/model.safetensors: is the file that is imported"}},
+		{[]string{"import", "tiny.safetensors", "--out", "./tiny.safetensors"}, 2, []string{"--out ./tiny.safetensors: would write over "}},
+		{[]string{"import", "tiny.safetensors", "--out", "linked.safetensors"}, 2, []string{"--out linked.safetensors: would write over "}},
+		{[]string{"import", "folder", "--out", "folder/model.safetensors"}, 2, []string{"--out folder/model.safetensors: would write over "}},
 		{[]string{"import", "tiny.safetensors", "--epsilon", "2"}, 2, []string{"--epsilon 2"}},
 		{[]string{"import", "tiny.safetensors", "--arch", "vit-tiny", "--heads", "4"}, 2, []string{"--arch already says"}},
 		{[]string{"features", "photos"}, 2, []string{"--weights FILE"}},

@@ -310,6 +310,15 @@ func printLines(text string) {
 	printAs("json", "", lines)
 }
 
+// requireInputsKept ends the verb with an error if a file that it writes, for --out, is one of its inputs.
+func requireInputsKept(out, file string, inputs []string) {
+	to, _ := os.Stat(file)
+	for _, input := range inputs {
+		from, _ := os.Stat(input)
+		refuse(os.SameFile(from, to), "--out %s: would write over %s; name another", out, input)
+	}
+}
+
 // requireFolder ends the verb with an error if the folder that a flag names does not exist. An empty flag names none.
 func requireFolder(flag, folder string) {
 	fail(folder != "" && !datasets.IsFolder(folder), "--%s %s: the folder does not exist", flag, folder)

@@ -116,11 +116,7 @@ func showVerb(c *cobra.Command, flags flagTexts) {
 		}
 		requireWritable("out", f.Out)
 		for _, name := range []string{"pca", "nearest", "points", "attention"} {
-			picture, _ := os.Stat(filepath.Join(f.Out, name+".png"))
-			for _, path := range paths {
-				input, _ := os.Stat(path)
-				refuse(os.SameFile(input, picture), "--out %s: %s.png would replace or remove %s; name another folder", f.Out, name, path)
-			}
+			requireInputsKept(f.Out, filepath.Join(f.Out, name+".png"), paths)
 		}
 		if example {
 			paths, f.Weights = try.E2(ownimages.Example(f.Out))

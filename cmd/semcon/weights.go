@@ -250,9 +250,7 @@ func importVerb(c *cobra.Command, flags flagTexts) {
 			requireWritableFile("out", f.Out)
 		}
 		names[0] = try.E1(hub.Locate(c.Context(), names[0], downloads))
-		from, _ := os.Stat(names[0])
-		to, _ := os.Stat(f.Out)
-		refuse(os.SameFile(from, to), "--out %s: is the file that is imported; name another one", f.Out)
+		requireInputsKept(f.Out, f.Out, names)
 		v := vitFile{Import: choice.read(names[0])}
 		read, w := *v.Import, textOf(f.Format)
 		fmt.Fprint(w, v.Import)

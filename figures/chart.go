@@ -185,20 +185,15 @@ func (f chart) sheet() (sheet, error) {
 		label := lo.Ternary[vg.Length](len(f.panels) > 1 && f.panels[len(f.panels)-1].Y.Label.Text == "", 18, 0)
 		n := vg.Length(min(len(f.panels), most))
 		wide, tall := (c.Size().X-label-gap*(n-1))/n, c.Size().Y/vg.Length(len(rows))
-		left := c.Min.X
 		for i, p := range f.panels {
-			row := vg.Length(i / most)
-			if i > 0 && i%most == 0 {
-				left = c.Min.X
-			}
-			right := left + label + wide
-			at := drawHead(draw.Crop(c, left-c.Min.X, right-c.Max.X, tall*(vg.Length(len(rows)-1)-row), -tall*row), p.title, p.legend)
+			column, row := vg.Length(i%most), vg.Length(i/most)
+			left, right := column*(wide+gap)+label*min(column, 1), (column+1)*wide+column*gap+label
+			at := drawHead(draw.Crop(c, left, right-c.Size().X, tall*(vg.Length(len(rows)-1)-row), -tall*row), p.title, p.legend)
 			if p.X.Tick.Marker = p.ticks; p.ticks == nil {
 				p.X.Tick.Marker = plot.TickerFunc(niceTicks)
 				p.X.Tick.Marker = sparseTicks(p.X.Tick.Label, p.DataCanvas(at).Size().X, slices.Contains(counted, p.X.Label.Text))
 			}
 			p.Draw(at)
-			left, label = right+gap, 0
 		}
 	}}, nil
 }

@@ -125,11 +125,8 @@ func shifted(x *Node, axis, by int) *Node {
 		return ZerosLike(x)
 	}
 	pads := make([]PadAxis, x.Rank())
-	kept := AxisRange(0, x.Shape().Dim(axis)-by)
-	pads[axis].Start = by
-	if by < 0 {
-		kept, pads[axis] = AxisRange(-by), PadAxis{End: -by}
-	}
+	pads[axis] = PadAxis{Start: max(by, 0), End: max(-by, 0)}
+	kept := AxisRange(max(-by, 0), x.Shape().Dim(axis)-max(by, 0))
 	return Pad(SliceAxis(x, axis, kept), ScalarZero(x.Graph(), x.DType()), pads...)
 }
 

@@ -267,10 +267,9 @@ func ReadMetrics(file string) (points []map[string]string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	for _, row := range rows[min(1, len(rows)):] {
-		points = append(points, lo.SliceToMapI(row, func(text string, i int) (column, value string) { return rows[0][i], text }))
-	}
-	return points, nil
+	return lo.Map(rows[min(1, len(rows)):], func(row []string, _ int) map[string]string {
+		return lo.SliceToMapI(row, func(text string, i int) (column, value string) { return rows[0][i], text })
+	}), nil
 }
 
 // NewViewer returns a viewer of photographs for an encoder. They are cropped to size pixels, a multiple of the encoder's patches; 0 is 224 or the nearest

@@ -203,17 +203,13 @@ func (m Mask) String() string {
 
 // Union returns the pixels that are in any of the masks. They must have one size; no mask is an error.
 func Union(masks ...Mask) (Mask, error) {
-	return merge(masks, func(a, b bool) bool { return a || b })
-}
-
-func merge(masks []Mask, both func(a, b bool) bool) (Mask, error) {
 	if len(masks) == 0 {
 		return Mask{}, errors.New("mask: there is none to merge")
 	}
 	merged := masks[0]
 	for _, m := range masks[1:] {
 		out := Mask{height: m.height, width: m.width}
-		if err := together(merged, m, func(a, b bool, count uint32) { out.add(both(a, b), count) }); err != nil {
+		if err := together(merged, m, func(a, b bool, count uint32) { out.add(a || b, count) }); err != nil {
 			return Mask{}, err
 		}
 		merged = out

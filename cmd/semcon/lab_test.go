@@ -122,7 +122,7 @@ func TestLabThatDoesNotStart(t *testing.T) {
 	if status != 1 {
 		t.Errorf("exit status %d", status)
 	}
-	wantLine(t, stderr[strings.Index(stderr, "semcon lab:"):], "ended immediately", m.Path(".semcon", "lab.log"))
+	wantLine(t, stderr[strings.Index(stderr, "semcon lab:"):], "ended before it answered", m.Path(".semcon", "lab.log"))
 }
 
 func TestLabSetupOnly(t *testing.T) {

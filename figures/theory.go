@@ -31,7 +31,7 @@ func BoundCurves(label string, xs []float64, at func(x float64) (theory.Setting,
 	return f
 }
 
-// BoundHeatmaps are heatmaps of the decimal logarithm of both bounds over two numbers, from 10⁻⁴ to 1; orange where it is above 1, and grey where there is no margin or the theorem does not apply.
+// BoundHeatmaps are heatmaps of the decimal logarithm of both bounds over two numbers, from 10⁻⁴ to 1; orange where the bound is above 1, and grey where there is no margin or the theorem does not apply.
 func BoundHeatmaps(xLabel, yLabel string, xs, ys []float64, at func(x, y float64) (theory.Setting, theory.Tails)) (maps HeatmapRow) {
 	for i, name := range boundNames {
 		maps = append(maps, Heatmap{

@@ -73,9 +73,12 @@ func featuresVerb(cmd *cobra.Command, flags flagTexts) {
 		refuse(c.outputs.Resolution > 0 && !c.outputs.Patches, "--resolution %d: want a number above 0, with --patches", c.outputs.Resolution)
 		refuse(len(named) == 0, "--class=false without --patches leaves nothing to compute")
 		refuse(extension == ".npy" && len(named) > 1, "--out %s: a .npy holds one tensor, not %s; want a .safetensors", c.Out, strings.Join(named, " and "))
-		requireWritableFile("out", c.Out)
-		requireInputsKept(c.Out, strings.TrimSuffix(c.Out, ".npy")+".txt", names) // The names of images are written there.
 		locateFlag(cmd, "weights", &f.Weights)
+		inputs := append(slices.Clone(names), f.Weights)
+		requireWritableFile("out", c.Out, inputs...)
+		if extension == ".npy" {
+			requireWritableFile("out", strings.TrimSuffix(c.Out, ".npy")+".txt", inputs...) // Of the names of images.
+		}
 		c.vit = choice.open(f.Weights)
 		preprocess(&c.vit)
 		c.run(cmd.Context(), names, f.Weights)

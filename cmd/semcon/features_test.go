@@ -152,10 +152,20 @@ func TestFeaturesOfAFolder(t *testing.T) {
 	if names, err := os.ReadFile(filepath.Join(m.Checkout, "f.txt")); err != nil || string(names) != "0.png\n1.png\n2.png\n" {
 		t.Errorf("names %q, %v", names, err)
 	}
+	tiny, err := os.ReadFile(filepath.Join(m.Checkout, "tiny.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	write(t, []byte("photos/0.png\n"), m.Checkout, "some.txt")
 	_, stderr, status := outcome(t, onGo(semcon(t, m, "features", "some.txt", "--weights", "tiny.safetensors", "--out", "some.npy")))
-	if status != 2 || !strings.Contains(stderr, "--out some.npy: would write over some.txt") {
+	if status != 2 || !strings.Contains(stderr, "--out: some.txt would replace the input some.txt") {
 		t.Errorf("exit status %d: %s", status, stderr)
+	}
+	for _, args := range []string{"features photos --weights w.safetensors --out w.safetensors", "attention photos/0.png --weights tiny.safetensors --out photos/0.png"} {
+		write(t, tiny, m.Checkout, "w.safetensors")
+		if _, stderr, status := outcome(t, onGo(semcon(t, m, strings.Fields(args)...))); status != 2 || !strings.Contains(stderr, " would replace the input ") {
+			t.Errorf("%s: exit status %d: %s", args, status, stderr)
+		}
 	}
 	run("--size", "32", "--batch", "3", "--patches", "--out", "f.safetensors")
 	named, metadata, err := safetensors.Read(filepath.Join(m.Checkout, "f.safetensors"))
@@ -230,9 +240,9 @@ func TestWeightVerbsRefuse(t *testing.T) {
 		{[]string{"import", "tiny.safetensors", "--ignore", "norm.*"}, 1, []string{"missing key norm.weight"}},
 		{[]string{"import", "tiny.safetensors", "--heads", "-1"}, 2, []string{"--heads -1"}},
 		{[]string{"import", "tiny.safetensors", "--heads", "7"}, 1, []string{"--heads 7: ", "Dim 64 is not a multiple of NumHeads 7"}},
-		{[]string{"import", "tiny.safetensors", "--out", "./tiny.safetensors"}, 2, []string{"--out ./tiny.safetensors: would write over "}},
-		{[]string{"import", "tiny.safetensors", "--out", "linked.safetensors"}, 2, []string{"--out linked.safetensors: would write over "}},
-		{[]string{"import", "folder", "--out", "folder/model.safetensors"}, 2, []string{"--out folder/model.safetensors: would write over "}},
+		{[]string{"import", "tiny.safetensors", "--out", "./tiny.safetensors"}, 2, []string{"--out: ./tiny.safetensors would replace the input tiny"}},
+		{[]string{"import", "tiny.safetensors", "--out", "linked.safetensors"}, 2, []string{"--out: linked.safetensors would replace the input tiny"}},
+		{[]string{"import", "folder", "--out", "folder/model.safetensors"}, 2, []string{"--out: folder/model.safetensors would replace the input folder/model"}},
 		{[]string{"import", "tiny.safetensors", "--epsilon", "2"}, 2, []string{"--epsilon 2"}},
 		{[]string{"import", "tiny.safetensors", "--arch", "vit-tiny", "--heads", "4"}, 2, []string{"--arch already says"}},
 		{[]string{"features", "photos"}, 2, []string{"--weights FILE"}},

@@ -310,15 +310,6 @@ func printLines(text string) {
 	printAs("json", "", lines)
 }
 
-// requireInputsKept ends the verb with an error if a file that it writes, for --out, is one of its inputs.
-func requireInputsKept(out, file string, inputs []string) {
-	to, _ := os.Stat(file)
-	for _, input := range inputs {
-		from, _ := os.Stat(input)
-		refuse(os.SameFile(from, to), "--out %s: would write over %s; name another", out, input)
-	}
-}
-
 // requireFolder ends the verb with an error if the folder that a flag names does not exist. An empty flag names none.
 func requireFolder(flag, folder string) {
 	fail(folder != "" && !datasets.IsFolder(folder), "--%s %s: the folder does not exist", flag, folder)
@@ -331,9 +322,14 @@ func requireWritable(flag, folder string) {
 	fail(err != nil, "--%s: %w", flag, err)
 }
 
-// requireWritableFile is [requireWritable] for a file.
-func requireWritableFile(flag, file string) {
+// requireWritableFile is [requireWritable] for a file, which is none of the verb's inputs.
+func requireWritableFile(flag, file string, inputs ...string) {
 	fail(datasets.IsFolder(file), "--%s %s: is a folder, want a file", flag, file)
+	to, _ := os.Stat(file)
+	for _, input := range inputs {
+		from, _ := os.Stat(input)
+		refuse(os.SameFile(from, to), "--%s: %s would replace the input %s; name another", flag, file, input)
+	}
 	requireWritable(flag, filepath.Dir(file))
 }
 

@@ -192,14 +192,11 @@ func elsewhere(failed *cobra.Command, advice string) string {
 // values of a file may have a million digits.
 func oneLine(err error) string {
 	const most, end = 3000, 1000
-	for line := range strings.Lines(err.Error()) {
-		if line = strings.TrimSpace(line); len(line) > most {
-			return strings.ToValidUTF8(line[:most-end], "") + " … " + strings.ToValidUTF8(line[len(line)-end:], "")
-		} else if line != "" {
-			return line
-		}
+	line := panics.FirstLine(err.Error())
+	if len(line) > most {
+		line = strings.ToValidUTF8(line[:most-end], "") + " … " + strings.ToValidUTF8(line[len(line)-end:], "")
 	}
-	return fmt.Sprintf("%T without a message", err)
+	return line
 }
 
 func helpVerb(c *cobra.Command, flags flagTexts) {

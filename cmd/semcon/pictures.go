@@ -114,9 +114,8 @@ func showVerb(c *cobra.Command, flags flagTexts) {
 			refuse(n != 2 || err != nil || !inside, "--point %s: want X,Y from 0 up to 1, such as 0.5,0.3", text)
 			points = append(points, at)
 		}
-		requireWritable("out", f.Out)
 		for _, name := range []string{"pca", "nearest", "points", "attention"} {
-			requireInputsKept(f.Out, filepath.Join(f.Out, name+".png"), paths)
+			requireWritableFile("out", filepath.Join(f.Out, name+".png"), paths...)
 		}
 		if example {
 			paths, f.Weights = try.E2(ownimages.Example(f.Out))
@@ -152,7 +151,7 @@ func attentionVerb(c *cobra.Command, flags flagTexts) {
 		err := figures.CheckFormat(f.Out)
 		refuse(err != nil, "--out %v", err)
 		locateFlag(c, "weights", &f.Weights)
-		requireWritableFile("out", f.Out)
+		requireWritableFile("out", f.Out, append(paths, f.Weights)...)
 		v := choice.open(f.Weights)
 		if c.Flags().Changed("size") {
 			v.size = f.Size

@@ -149,7 +149,7 @@ func TestShowDraws(t *testing.T) {
 	}
 	write(t, picture(t, 60, color.RGBA{80, 200, 30, 255}), m.Checkout, "nearest.png")
 	_, stderr, status := outcome(t, semcon(t, m, "show", "nearest.png", "--weights", "x", "--out", "."))
-	if status != 2 || !strings.Contains(stderr, "--out .: would write over nearest.png") {
+	if status != 2 || !strings.Contains(stderr, "nearest.png would replace the input nearest.png") {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 	stdout, stderr, status := outcome(t, semcon(t, m, "show", "--size", "48"))

@@ -33,12 +33,12 @@ type caughtError string
 
 func (e caughtError) Error() string { return "internal error: " + string(e) }
 
-// FirstLine returns the first line that is not blank. Panics of other libraries include stack traces.
+// FirstLine returns the first line of an error or a panic that is not blank. Those of other libraries may include stack traces.
 func FirstLine(text string) string {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" {
 			return line
 		}
 	}
-	return "a panic without a message"
+	return "an error without a message"
 }

@@ -16,7 +16,7 @@ func TestCatch(t *testing.T) {
 		"a panic":    {func() error { panic("\n index out of range\ngoroutine 1") }, "internal error: index out of range"},
 		"of Go's":    {func() error { var none []int; return errors.New(string(rune(none[len(none)]))) }, "internal error: runtime error: index out of range [0] with length 0"},
 		"of another": {func() error { panic(Catch(func() error { panic("inner") })) }, "internal error: inner"},
-		"of a blank": {func() error { panic(" \n") }, "internal error: a panic without a message"},
+		"of a blank": {func() error { panic(" \n") }, "internal error: an error without a message"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""

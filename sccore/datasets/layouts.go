@@ -1,7 +1,6 @@
 package datasets
 
 import (
-	"cmp"
 	_ "embed"
 	"fmt"
 	"maps"
@@ -127,11 +126,12 @@ func (s *layout) open(dir string, split Split) (_ *Segmentation, err error) {
 		return nil, fmt.Errorf("%s: no %s images in %s", s.Name, split, folder)
 	}
 	digest := newFileDigest()
+	files := lo.FlatMap(pairs, func(p pair, _ int) []string { return []string{p.image, p.mask} })
 	if first := pairs[0]; first.kind.Segments {
-		try.E(digest.addFile(folder, annotationsOf(first.mask)))
+		files = append(files, annotationsOf(first.mask))
 	}
-	for _, p := range pairs {
-		if err := cmp.Or(digest.addFile(folder, p.image), digest.addFile(folder, p.mask)); err != nil {
+	for _, file := range files {
+		if err := digest.addFile(folder, file); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.Name, err)
 		}
 	}

@@ -174,11 +174,11 @@ func TestClassifierHoldsNoVotesOfTheWholeBank(t *testing.T) {
 func TestBankSaysWhatIsWrong(t *testing.T) {
 	b := testbackend.Go(t)
 	for want, values := range map[string][]float32{
-		"bank: 3 numbers are not rows of 2": {1, 2, 3},
-		"bank: no features":                 {},
-		"bank: feature vector 1: value 0 is NaN":   {1, 2, float32(math.NaN()), 4},
-		"bank: feature vector 0: value 1 is -Inf":  {1, float32(math.Inf(-1)), 3, 4},
-		"bank: feature vector 1: value 1 is +Inf":  {math.MaxFloat32, 1, 3, float32(math.Inf(1))},
+		"bank: 3 numbers are not rows of 2":       {1, 2, 3},
+		"bank: no features":                       {},
+		"bank: feature vector 1: value 0 is NaN":  {1, 2, float32(math.NaN()), 4},
+		"bank: feature vector 0: value 1 is -Inf": {1, float32(math.Inf(-1)), 3, 4},
+		"bank: feature vector 1: value 1 is +Inf": {math.MaxFloat32, 1, 3, float32(math.Inf(1))},
 	} {
 		if _, err := NewBank(b, values, 2); err == nil || err.Error() != want {
 			t.Errorf("error %v, want %q", err, want)
@@ -192,11 +192,11 @@ func TestBankSaysWhatIsWrong(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for want, find := range map[string]func() (Nearest, error){
-		"k 0 of 2 features":                   func() (Nearest, error) { return bank.Find(t.Context(), []float32{1, 0}, 0) },
-		"k 3 of 2 features":                   func() (Nearest, error) { return bank.Find(t.Context(), []float32{1, 0}, 3) },
-		"queries: 3 numbers":                  func() (Nearest, error) { return bank.Find(t.Context(), []float32{1, 0, 1}, 1) },
+		"k 0 of 2 features":                          func() (Nearest, error) { return bank.Find(t.Context(), []float32{1, 0}, 0) },
+		"k 3 of 2 features":                          func() (Nearest, error) { return bank.Find(t.Context(), []float32{1, 0}, 3) },
+		"queries: 3 numbers":                         func() (Nearest, error) { return bank.Find(t.Context(), []float32{1, 0, 1}, 1) },
 		"queries: feature vector 0: value 1 is +Inf": func() (Nearest, error) { return bank.Find(t.Context(), []float32{1, float32(math.Inf(1))}, 1) },
-		context.Canceled.Error():              func() (Nearest, error) { return bank.Find(cancelled, []float32{1, 0}, 1) },
+		context.Canceled.Error():                     func() (Nearest, error) { return bank.Find(cancelled, []float32{1, 0}, 1) },
 	} {
 		if _, err := find(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)

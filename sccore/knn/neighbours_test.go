@@ -107,12 +107,12 @@ func TestFindSaysWhatIsWrong(t *testing.T) {
 		features []float32
 		dim, k   int
 	}{
-		"6 numbers are not rows of 4":  {good, 4, 1},
-		"6 numbers are not rows of 0":  {good, 0, 1},
-		"k 3 of 3 images, want 1 to 2": {good, 2, 3},
-		"k 0 of 3 images":              {good, 2, 0},
-		"feature vector 1: value 1 is NaN":    {[]float32{1, 0, 0, float32(math.NaN()), 1, 1}, 2, 1},
-		"feature vector 0: value 0 is +Inf":   {[]float32{float32(math.Inf(1)), 0, 0, 1}, 2, 1},
+		"6 numbers are not rows of 4":       {good, 4, 1},
+		"6 numbers are not rows of 0":       {good, 0, 1},
+		"k 3 of 3 images, want 1 to 2":      {good, 2, 3},
+		"k 0 of 3 images":                   {good, 2, 0},
+		"feature vector 1: value 1 is NaN":  {[]float32{1, 0, 0, float32(math.NaN()), 1, 1}, 2, 1},
+		"feature vector 0: value 0 is +Inf": {[]float32{float32(math.Inf(1)), 0, 0, 1}, 2, 1},
 	} {
 		if _, err := Find(t.Context(), b, c.features, c.dim, c.k, progress.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)

@@ -106,6 +106,9 @@ func Write(file string, o Options) error {
 func (o Options) run(e study.Experiment) study.Options {
 	options := study.Options{Profile: o.Profile, Out: o.Out, Data: o.Data, Set: o.Set}
 	options.Data = e.DataFor(options)
+	if _, _, _, err := e.Recorded(e.FromFiles(options)); err != nil {
+		options.Set = nil // The experiment may have no such keys, and then shows all runs.
+	}
 	options = e.FromFiles(options)
 	if _, _, _, err := e.Recorded(options); err == nil || o.Profile != study.Real && o.Profile != study.Full {
 		return options

@@ -199,3 +199,17 @@ func TestAFigureThatCannotBeDrawnIsNamed(t *testing.T) {
 	text := written(t, filepath.Join(out, "report.html"), Options{Profile: study.Smoke, Out: out})
 	contains(t, text, "over-dispersion: figure over-dispersion: ", "gone.jsonl", "<b>31.2</b>")
 }
+
+// TestRunsOfReportHaveItsSettings where the experiment knows their keys.
+func TestRunsOfReportHaveItsSettings(t *testing.T) {
+	for name, want := range map[string]int{"main": 1, "noise-tolerance": 0} {
+		e, _, err := experiments.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := Options{Profile: study.Smoke, Out: t.TempDir(), Set: []string{"images=16"}}
+		if got := o.run(e).Set; len(got) != want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

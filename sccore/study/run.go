@@ -254,7 +254,7 @@ func (c *call[C, D]) run(ctx context.Context, worker Worker[C, D], t *task[C, D]
 	defer func() { r.end(err) }()
 	for _, needed := range t.needs {
 		if needed.missing {
-			r.Warnf("skipped %s: it starts from %s, which diverged or is being run by another process", t.name, needed.name)
+			r.Warnf("skipped %s: it starts from %s, which diverged, was skipped or is being run by another process", t.name, needed.name)
 			t.missing = true
 			return worker, nil
 		}

@@ -243,7 +243,7 @@ func TestACellThatAnotherProcessRunsIsSkippedWithWhatNeedsIt(t *testing.T) {
 	var bar recordingBar
 	o := Options{Out: out, Only: []string{"a"}, Warn: func(line string) { warned = append(warned, line) }, Bar: func(string, int) progress.Bar { return &bar }}
 	records := y.run(t, o)
-	want := []string{"skipped start/seed0: another process is running it", "skipped a/seed0: it starts from start/seed0, which diverged or is being run by another process"}
+	want := []string{"skipped start/seed0: another process is running it", "skipped a/seed0: it starts from start/seed0, which diverged, was skipped or is being run by another process"}
 	if len(records) != 1 || records[0].Cell != "a/seed1" || !slices.Equal(warned, want) {
 		t.Errorf("records %v, warned of %q", records, warned)
 	}

@@ -198,7 +198,7 @@ func fromHub(ctx context.Context, id, revision, file string, watch Watch) (_ str
 		try.E(atomicfile.WriteBytes(filepath.Join(folder, "refs", filepath.FromSlash(revision)), []byte(info.CommitHash)))
 	}
 	if came && watch.Say != nil {
-		watch.Say(fmt.Sprintf("%s: the licence is %s", id, strings.Trim(fmt.Sprint(cmp.Or[any](info.CardData.License, "not stated")), "[]")))
+		watch.Say(fmt.Sprintf("%s: the licence is %s", id, cmp.Or(strings.Trim(fmt.Sprint(cmp.Or[any](info.CardData.License, "")), "[]"), "not stated")))
 	}
 	return located, nil
 }

@@ -164,7 +164,7 @@ func TestLicences(t *testing.T) {
 	for _, test := range []struct {
 		licence any
 		want    string
-	}{{[]string{"mit", "apache-2.0"}, "mit apache-2.0"}, {nil, "not stated"}} {
+	}{{[]string{"mit", "apache-2.0"}, "mit apache-2.0"}, {nil, "not stated"}, {"", "not stated"}} {
 		h, said := &fakeHub{licence: test.licence, files: small().files}, ""
 		h.start(t)
 		if _, err := Locate(t.Context(), "owner/vit", Watch{Say: func(line string) { said += line }}); err != nil || said != "owner/vit: the licence is "+test.want {

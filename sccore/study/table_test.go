@@ -48,6 +48,9 @@ func TestTables(t *testing.T) {
 	if !slices.Equal(difference[0].Ours, []float64{10, 10}) || len(difference[0].Records) != 4 || !math.IsNaN(difference[0].Paper) {
 		t.Errorf("differences %+v", difference)
 	}
+	if alike, unlike := results.Differences("count", "a", "SimSiam"), results.Differences("count", "b", "a"); len(alike) != 2 || len(unlike) > 0 {
+		t.Errorf("differences %v, of other architectures %v", alike, unlike)
+	}
 
 	paper := figures.MustPaper("ablation")
 	beside := Table{Paper: paper.Name, Columns: []Column{{Head: paper.Columns[0], From: []string{"count"}}, {Head: paper.Columns[1], From: []string{"count"}, Apart: true}}}

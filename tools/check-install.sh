@@ -2,9 +2,11 @@
 # Installs the committed tree as "go install MODULE/cmd/semcon@VERSION" does, from a module proxy of files, and prints its version. Other modules come from Go's module
 # cache, so it needs no network. What it puts into that cache is removed.
 set -eu
+cd "$(dirname "$0")/.."
 module=github.com/semcon/semcon
 # Go never reads a version of a module twice, so each commit has one.
-version=$(sed -n 's/^const Version = "\(.*\)"/\1/p' sccore/backend/engine.go)-check.g$(git rev-parse --short=12 HEAD)
+version=$(sed -n 's/^const Version = "\(.*\)"/\1/p' sccore/backend/engine.go)
+version=$version-check.g$(git rev-parse --short=12 HEAD)
 cache=$(go env GOMODCACHE)
 work=$(mktemp -d)
 trap 'chmod -R u+w "$cache/$module@$version" "$work" 2>/dev/null || true; rm -rf "$cache/$module@$version" "$cache/cache/download/$module" "$work"' EXIT INT TERM

@@ -7,8 +7,10 @@ cd "$(dirname "$0")/.."
 time=${1:?want a time for each target, such as 30s}
 shift
 failed=0
-for package in $(go list "${@:-./...}"); do
-  for target in $(go test -list '^Fuzz' "$package" | grep '^Fuzz' || true); do
+packages=$(go list "${@:-./...}")
+for package in $packages; do
+  tests=$(go test -list '^Fuzz' "$package")
+  for target in $(grep '^Fuzz' <<< "$tests" || true); do
     echo "== $package $target"
     go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$package" || failed=1
   done

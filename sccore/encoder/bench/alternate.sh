@@ -21,9 +21,10 @@ trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" bench/machine.py
 go test -c -o "$folder/bench" .
 for turn in $(seq "$turns"); do
-	"$folder/bench" -test.run '^$' -test.bench "^$benchmark\$" -test.benchtime "${steps}x" |
-		awk '/images\/s/ { for (i = 2; i < NF; i++) if ($(i + 1) == "images/s") wall = $i; else if ($(i + 1) == "images/CPU-s") cpu = $i
-			print wall, cpu }' >>"$folder/ours"
+	"$folder/bench" -test.run '^$' -test.bench "^$benchmark\$" -test.benchtime "${steps}x" >"$folder/out"
+	grep -q "backend: xla" "$folder/out" || { echo "alternate.sh: no XLA plugin: semcon lab --setup-only" >&2; exit 1; }
+	awk '/images\/s/ { for (i = 2; i < NF; i++) if ($(i + 1) == "images/s") wall = $i; else if ($(i + 1) == "images/CPU-s") cpu = $i
+			print wall, cpu }' "$folder/out" >>"$folder/ours"
 	"${PYTHON:-python3}" "$script" "$network" "$batch" --steps "$steps" ${COMPILE:-} >>"$folder/theirs"
 	echo "turn $turn: ours $(tail -n 1 "$folder/ours"), PyTorch $(tail -n 1 "$folder/theirs") images/s, images/CPU-s"
 done

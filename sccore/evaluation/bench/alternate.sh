@@ -10,9 +10,10 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 go test -c -o "$folder/bench" .
 for turn in $(seq "$turns"); do
-	"$folder/bench" -test.run '^$' -test.bench '^BenchmarkFrozenViTS16$' -test.benchtime 12x |
-		awk '/images\/s/ { for (i = 2; i < NF; i++) if ($(i + 1) == "images/s") wall = $i; else if ($(i + 1) == "images/CPU-s") cpu = $i
-			print wall, cpu }' >>"$folder/ours"
+	"$folder/bench" -test.run '^$' -test.bench '^BenchmarkFrozenViTS16$' -test.benchtime 12x >"$folder/out"
+	grep -q "backend: xla" "$folder/out" || { echo "alternate.sh: no XLA plugin: semcon lab --setup-only" >&2; exit 1; }
+	awk '/images\/s/ { for (i = 2; i < NF; i++) if ($(i + 1) == "images/s") wall = $i; else if ($(i + 1) == "images/CPU-s") cpu = $i
+			print wall, cpu }' "$folder/out" >>"$folder/ours"
 	"${PYTHON:-python3}" bench/timm_features.py 8 --steps 12 >>"$folder/theirs"
 	echo "turn $turn: ours $(tail -n 1 "$folder/ours"), timm $(tail -n 1 "$folder/theirs") images/s, images/CPU-s"
 done

@@ -1,6 +1,7 @@
 package pretrain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -142,7 +143,7 @@ func NewViewer(b compute.Backend, profile study.Profile, dir string, count int) 
 	if err != nil {
 		return nil, err
 	}
-	scenes := data.Train.Scenes
+	scenes := cmp.Or(data.Train.Scenes, data.Train.Objects) // The photographs of real are no scenes and objects apart.
 	if data.Scenes[1] != nil {
 		scenes = data.Scenes[1].Images
 	}

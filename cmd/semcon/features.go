@@ -73,12 +73,11 @@ func featuresVerb(cmd *cobra.Command, flags flagTexts) {
 		refuse(c.outputs.Resolution > 0 && !c.outputs.Patches, "--resolution %d: want a number above 0, with --patches", c.outputs.Resolution)
 		refuse(len(named) == 0, "--class=false without --patches leaves nothing to compute")
 		refuse(extension == ".npy" && len(named) > 1, "--out %s: a .npy holds one tensor, not %s; want a .safetensors", c.Out, strings.Join(named, " and "))
-		locateFlag(cmd, "weights", &f.Weights)
-		inputs := append(slices.Clone(names), f.Weights)
-		requireWritableFile("out", c.Out, inputs...)
+		requireWritableFile("out", c.Out, append(names, f.Weights)...)
 		if extension == ".npy" {
-			requireWritableFile("out", strings.TrimSuffix(c.Out, ".npy")+".txt", inputs...) // Of the names of images.
+			requireWritableFile("out", strings.TrimSuffix(c.Out, ".npy")+".txt", names...) // Of the names of images.
 		}
+		locateFlag(cmd, "weights", &f.Weights)
 		c.vit = choice.open(f.Weights)
 		preprocess(&c.vit)
 		c.run(cmd.Context(), names, f.Weights)

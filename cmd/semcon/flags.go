@@ -322,8 +322,11 @@ func requireWritable(flag, folder string) {
 	fail(err != nil, "--%s: %w", flag, err)
 }
 
-// requireWritableFile is [requireWritable] for a file, which is none of the verb's inputs.
+// requireWritableFile is [requireWritable] for a file, which is none of the verb's inputs. An empty name is of none.
 func requireWritableFile(flag, file string, inputs ...string) {
+	if file == "" {
+		return
+	}
 	fail(datasets.IsFolder(file), "--%s %s: is a folder, want a file", flag, file)
 	to, _ := os.Stat(file)
 	for _, input := range inputs {

@@ -259,7 +259,7 @@ func sparseTicks(style text.Style, width vg.Length, whole bool) plot.TickerFunc 
 	}
 }
 
-// tickLabel writes plain numbers up to a million; beyond that, and below a ten-thousandth, it uses an exponent.
+// tickLabel writes plain numbers up to a million; beyond that, and for numbers below a thousandth that need five digits or more, it uses an exponent.
 func tickLabel(value float64, digits int) string {
 	return lo.Ternary(math.Abs(value) >= 1e6 || digits > 4 && math.Abs(value) < 1e-3, strconv.FormatFloat(value, 'g', 3, 64), decimal(value, digits))
 }

@@ -39,8 +39,8 @@ type PositiveRate struct {
 // blockSimilarities limits the similarities in memory at a time: 32 MB.
 const blockSimilarities = 4 << 20
 
-// Measure computes mean similarities over all pairs, and the positive rate in bins of equal width over [−1, 1], of which the last includes 1. It holds one block of the similarity
-// matrix at a time. It is an error if lengths do not match, if a vector is zero or not finite, or if there are no bins.
+// Measure computes mean similarities over all pairs, and the positive rate in bins of equal width over [−1, 1], of which the last includes 1.
+// It holds one block of the similarity matrix at a time. It is an error if lengths do not match, if a vector is zero or not finite, or if there are no bins.
 func (p Patches) Measure(bins int) (PatchSimilarity, []PositiveRate, error) {
 	unit, class, instance, err := p.labelled()
 	if err != nil {

@@ -75,7 +75,7 @@ func featuresVerb(cmd *cobra.Command, flags flagTexts) {
 		refuse(extension == ".npy" && len(named) > 1, "--out %s: a .npy holds one tensor, not %s; want a .safetensors", c.Out, strings.Join(named, " and "))
 		requireWritableFile("out", c.Out, append(names, f.Weights)...)
 		if extension == ".npy" {
-			requireWritableFile("out", strings.TrimSuffix(c.Out, ".npy")+".txt", names...) // Of the names of images.
+			requireInputsKept("out", strings.TrimSuffix(c.Out, ".npy")+".txt", names...) // Of the names of images.
 		}
 		locateFlag(cmd, "weights", &f.Weights)
 		c.vit = choice.open(f.Weights)

@@ -322,18 +322,20 @@ func requireWritable(flag, folder string) {
 	fail(err != nil, "--%s: %w", flag, err)
 }
 
-// requireWritableFile is [requireWritable] for a file, which is none of the verb's inputs. An empty name is of none.
+// requireWritableFile is [requireWritable] for a file, which is none of the verb's inputs.
 func requireWritableFile(flag, file string, inputs ...string) {
-	if file == "" {
-		return
-	}
 	fail(datasets.IsFolder(file), "--%s %s: is a folder, want a file", flag, file)
+	requireInputsKept(flag, file, inputs...)
+	requireWritable(flag, filepath.Dir(file))
+}
+
+// requireInputsKept ends the verb with an error if a file that it writes for a flag is one of its inputs.
+func requireInputsKept(flag, file string, inputs ...string) {
 	to, _ := os.Stat(file)
 	for _, input := range inputs {
 		from, _ := os.Stat(input)
 		refuse(os.SameFile(from, to), "--%s: %s would replace the input %s; name another", flag, file, input)
 	}
-	requireWritable(flag, filepath.Dir(file))
 }
 
 // listed says how many names a command line has, and which.

@@ -56,15 +56,12 @@ func notebooksVerb(c *cobra.Command, flags flagTexts) {
 			env = append(env, "SEMCON_DATA="+try.E1(filepath.Abs(f.Data)))
 		}
 		folder := filepath.Join(f.Out, "notebooks")
-		resultOf := func(file string) string {
-			return filepath.Join(folder, strings.TrimSuffix(filepath.Base(file), ".ipynb"))
-		}
-		twice := lo.FindDuplicatesBy(files, resultOf)
+		twice := lo.FindDuplicatesBy(files, filepath.Base)
 		refuse(len(twice) > 0, "%s: another notebook has this name, and the results of both would be one file", strings.Join(twice, ", "))
 		try.E(in.ensure(c.Context(), os.Stderr))
 		try.E(os.MkdirAll(folder, 0o777))
 		for _, file := range files {
-			result := resultOf(file)
+			result := filepath.Join(folder, strings.TrimSuffix(filepath.Base(file), ".ipynb"))
 			python := exec.CommandContext(c.Context(), in.python(), "-c", executeScript,
 				file, result+".ipynb", result+".html", strconv.Itoa(int(f.Timeout.Seconds()+0.5)), headlessKernelName)
 			python.Env = env

@@ -114,8 +114,9 @@ func showVerb(c *cobra.Command, flags flagTexts) {
 			refuse(n != 2 || err != nil || !inside, "--point %s: want X,Y from 0 up to 1, such as 0.5,0.3", text)
 			points = append(points, at)
 		}
+		requireWritable("out", f.Out)
 		for _, name := range []string{"pca", "nearest", "points", "attention"} {
-			requireWritableFile("out", filepath.Join(f.Out, name+".png"), paths...)
+			requireInputsKept("out", filepath.Join(f.Out, name+".png"), paths...)
 		}
 		if example {
 			paths, f.Weights = try.E2(ownimages.Example(f.Out))

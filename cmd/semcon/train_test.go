@@ -152,6 +152,9 @@ func TestShowDraws(t *testing.T) {
 	if status != 2 || !strings.Contains(stderr, "nearest.png would replace the input nearest.png") {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
+	if _, stderr, status := outcome(t, semcon(t, m, "show", "--out", "")); status != 2 || !strings.Contains(stderr, "--out is empty: want a folder") {
+		t.Errorf("without a folder: exit status %d: %s", status, stderr)
+	}
 	stdout, stderr, status := outcome(t, semcon(t, m, "show", "--size", "48"))
 	if status != 0 || !strings.HasPrefix(stdout, "no image and no weights: pictures/cat.jpg, pictures/astronaut.jpg, and a small encoder") || !strings.Contains(stdout, "wrote pictures/pca.png\n") {
 		t.Errorf("without arguments: exit status %d: %s%s", status, stdout, stderr)

@@ -246,9 +246,11 @@ func importVerb(c *cobra.Command, flags flagTexts) {
 		refuse(wanted == weights.Transformers && f.Out != "" && filepath.Base(f.Out) != weights.ModelFile,
 			"--out %s: transformers only finds weights that are called %s, with a config.json beside them", f.Out, weights.ModelFile)
 		refuse(f.Head && wanted != weights.Timm, "--head: only timm's names leave room for a projection head")
-		requireWritableFile("out", f.Out) // Before anything is downloaded.
+		if f.Out != "" {
+			requireWritableFile("out", f.Out) // Before anything is downloaded.
+		}
 		names[0] = try.E1(hub.Locate(c.Context(), names[0], downloads))
-		requireWritableFile("out", f.Out, names...)
+		requireInputsKept("out", f.Out, names...)
 		v := vitFile{Import: choice.read(names[0])}
 		read, w := *v.Import, textOf(f.Format)
 		fmt.Fprint(w, v.Import)

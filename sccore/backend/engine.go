@@ -150,7 +150,7 @@ func checkedOut(root string) string {
 		return commit
 	}
 	packed := regexp.MustCompile(`(?m)^(\w+) ` + regexp.QuoteMeta(commit) + "$").FindStringSubmatch(read(root, ".git", "packed-refs")) // By "git gc".
-	return cmp.Or(read(root, ".git", commit), append(packed, "", "")[1])
+	return cmp.Or(read(root, ".git", commit), lo.NthOrEmpty(packed, 1))
 }
 
 // Memory returns how many bytes of memory the engine may have: what the machine has, or less where a control group says so. It is 0 where that is not known,

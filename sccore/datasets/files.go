@@ -209,20 +209,17 @@ func FindImages(inputs ...string) (paths []string, skipped []Skipped, err error)
 			paths = append(paths, listed...)
 		case err != nil && len(matches) > 0 && !slices.Equal(matches, []string{input}): // A broken link matches itself.
 			for _, match := range matches {
-				if strings.HasPrefix(filepath.Base(match), ".") {
-					continue
-				}
 				info, err := os.Stat(match)
-				if err != nil {
+				switch {
+				case strings.HasPrefix(filepath.Base(match), "."):
+				case err != nil:
 					skipped = append(skipped, Skipped{match, Reason(err).Error()})
-					continue
-				}
-				if !info.IsDir() && !isImageName(match) {
+				case !info.IsDir() && !isImageName(match):
 					skipped = append(skipped, Skipped{match, notImage})
-					continue
+				default:
+					found, others := try.E2(FindImages(match))
+					paths, skipped = append(paths, found...), append(skipped, others...)
 				}
-				found, others := try.E2(FindImages(match))
-				paths, skipped = append(paths, found...), append(skipped, others...)
 			}
 		case err != nil && !isImageName(input):
 			return nil, nil, fmt.Errorf("%s: %w", input, Reason(err))

@@ -178,7 +178,7 @@ func (f File) check(path string) error {
 	return err
 }
 
-var errDigest = errors.New("digest")
+var errDigest = errors.New("digest") // Of a file that has another one than it should.
 
 // kinds are the hash functions of digests by their number of hexadecimal digits.
 var kinds = map[int]struct {

@@ -185,10 +185,11 @@ func measured(name string, out, experiment, profile, data string, columns, rows 
 				return slices.Concat(judged.Of(of, column), judged.Of(minus, column))
 			}
 			for _, record := range lo.FlatMap(strings.Split(column, " & "), behind) { // Columns that a quantity takes the mean of.
-				if len(record.Versions["semcon"]) < 7 {
-					return nil, fmt.Errorf("%s names no commit: build the binary in a checkout", record.Place())
+				commit := record.Versions["semcon"]
+				if len(commit) < 7 || strings.HasSuffix(commit, "-modified") {
+					return nil, fmt.Errorf("%s names no commit: build the binary in a checkout without changes", record.Place())
 				}
-				commits, last = append(commits, record.Versions["semcon"][:7]), lo.Latest(last, record.Finished)
+				commits, last = append(commits, commit[:7]), lo.Latest(last, record.Finished)
 			}
 			i, images, places := stats.MeanInterval(values), judged.Images(quantity), 1
 			nearZero := func(i stats.Interval) bool { return i.N > 1 && min(math.Abs(i.Low), math.Abs(i.High)) < 0.05 }

@@ -114,4 +114,14 @@ func TestNumbersOfRuns(t *testing.T) {
 	if _, err := table(all, "other", ""); err == nil {
 		t.Error("no error for a table without numbers")
 	}
+	edited := study.Record{
+		Experiment: "pretrain", Cell: "images/seed9", Metric: "mIoU", Config: []byte("{}"), Row: "control", Column: "mIoU", Value: 41, Seed: 9, Profile: study.Quick,
+		Versions: map[string]string{"semcon": "0123456789abcdef-modified"},
+	}
+	if err := edited.Append(study.Folder(out, "pretrain")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := measured("mine", out, "pretrain", "quick", "", []string{"linear=mIoU"}, []string{"alone=control"}); err == nil || !strings.Contains(err.Error(), "without changes") {
+		t.Errorf("%v, want an error for a record of edited files", err)
+	}
 }

@@ -123,7 +123,7 @@ func gpuModelBelow(root string) string {
 // Version is the version of this project. CHANGELOG.md and CITATION.cff have the same.
 const Version = "v0.3.0"
 
-// Versions names what a number was computed with: Go, the compute libraries, and the commit of this project.
+// Versions names what a number was computed with: Go, the compute libraries, and the commit of this project, with "-modified" if the binary was built from edited files.
 var Versions = sync.OnceValue(func() map[string]string {
 	found := map[string]string{"go": runtime.Version()}
 	info, ok := debug.ReadBuildInfo()
@@ -136,9 +136,9 @@ var Versions = sync.OnceValue(func() map[string]string {
 			found[name] = module.Version
 		}
 	}
-	revision, _ := lo.Find(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "vcs.revision" })
-	if commit := cmp.Or(revision.Value, checkedOut(CheckoutRoot())); commit != "" {
-		found["semcon"] = commit
+	built := lo.SliceToMap(info.Settings, func(s debug.BuildSetting) (string, string) { return s.Key, s.Value })
+	if commit := cmp.Or(built["vcs.revision"], checkedOut(CheckoutRoot())); commit != "" {
+		found["semcon"] = commit + lo.Ternary(built["vcs.modified"] == "true", "-modified", "")
 	}
 	return found
 })

@@ -320,7 +320,7 @@ func versions(of map[string]string) (list []string) {
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		version := of[name]
 		if name == "semcon" && len(version) > 12 { // A commit.
-			version = version[:12]
+			version = version[:12] + strings.TrimLeft(version[12:], "0123456789abcdef") // "-modified" stays.
 		}
 		list = append(list, name+" "+version)
 	}

@@ -153,6 +153,20 @@ func TestCoTAPAgainstReference(t *testing.T) {
 	})
 }
 
+// TestCoTAPOfAThreshold: pairs with q at most τ1 have no weight, and they remain negatives of the others. A threshold below 0 never shows this.
+func TestCoTAPOfAThreshold(t *testing.T) {
+	rng := rand.New(rand.NewPCG(12, 12))
+	c := losses.CoTAP{Threshold: 0.4, Margin: 0.1}
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		for algorithm, f := range algorithms(c) {
+			p, q := scoresOf(rng, 301, 0), scoresOf(rng, 301, 10)
+			want, wantGradient := cotapReference(c, p, q)
+			loss, gradient := evaluatePairs(t, withGradient(t, b, f), [][]float64{p}, [][]float64{q})
+			agree(t, algorithm, loss, want, 1e-10, gradient, wantGradient, 1e-9)
+		}
+	})
+}
+
 func narrow(x []float64) []float32 {
 	out := make([]float32, len(x))
 	for i := range x {

@@ -98,15 +98,17 @@ func pakaReference(x, y matrix) float64 {
 	return 1 - inner(s, t)/math.Sqrt(inner(s, s)*inner(t, t))
 }
 
-// necoTerm sorts the other image's teacher patches.
+// necoTerm sorts the other image's teacher patches and the first one of the same image, so that there is one more reference than there are patches.
 func necoTerm(network losses.SortingNetwork) term {
 	return term{
 		graph: func(x, y *graph.Node) *graph.Node {
 			neco := losses.NeCo{Network: network, StudentSteepness: 4, TeacherSteepness: 20}
-			return neco.Loss(twoImages(x), twoImages(y), graph.Reverse(twoImages(y), 0))
+			teacher := twoImages(y)
+			own := graph.SliceAxis(teacher, 1, graph.AxisRange(0, 1))
+			return neco.Loss(twoImages(x), teacher, graph.Concatenate([]*graph.Node{graph.Reverse(teacher, 0), own}, 1))
 		},
 		reference: func(x, y matrix) float64 { return necoReference(networksOf4[network], x, y) },
-		inputs:    patchesOf,
+		inputs:    func(rng *rand.Rand) (x, y matrix) { return randomMatrix(rng, 6, 3), randomMatrix(rng, 6, 3) },
 	}
 }
 
@@ -137,9 +139,9 @@ func necoReference(network [][2]int, x, y matrix) float64 {
 	}
 	total := 0.0
 	for i := range x {
-		references := y[4:]
-		if i >= 4 {
-			references = y[:4]
+		references := matrix{y[3], y[4], y[5], y[0]}
+		if i >= 3 {
+			references = matrix{y[0], y[1], y[2], y[3]}
 		}
 		p, q := ranks(x[i], references, 4), ranks(y[i], references, 20)
 		for rank := range p {
@@ -148,7 +150,7 @@ func necoReference(network [][2]int, x, y matrix) float64 {
 			}
 		}
 	}
-	return total / float64(8*4)
+	return total / float64(6*4)
 }
 
 func TestDenseHandCases(t *testing.T) {
@@ -164,6 +166,8 @@ func TestDenseHandCases(t *testing.T) {
 			{"GramAnchoring", matrix{right, left, right, up}, matrix{right, right, right, up}, 1},  // They are off by 2.
 			{"PaKA", matrix{right, up, right, up}, matrix{left, up, up, left}, 0},                  // Two patches always have the same kernel, up to a factor.
 			{"PaKA", matrix{right, right, right, up}, matrix{left, up, up, left}, 0.5},             // The first image's patches are all the same.
+			// The squared norm of the first student's kernel, 4·10⁻⁸, is below the floor of 10⁻⁶: its cosine shrinks from 1 to a fifth.
+			{"PaKA", matrix{{0, 0}, {0.02, 0}, right, up}, matrix{left, up, up, left}, 0.4},
 		} {
 			got := graph.MustExecOnce(b, terms[c.loss].graph, [][]float64(c.x), [][]float64(c.y)).Value().(float64)
 			if math.Abs(got-c.want) > 1e-12 {

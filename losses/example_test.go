@@ -66,6 +66,14 @@ func ExampleDINO() {
 	// Output: 0.9701
 }
 
+func ExampleDINOTargets() {
+	printLoss(func(teacher, center *graph.Node) *graph.Node {
+		targets := losses.DINOTargets(teacher, center, graph.Const(teacher.Graph(), 0.1)) // The softmax of (1, 0).
+		return graph.Reshape(graph.Slice(targets, graph.AxisElem(0), graph.AxisElem(0)))
+	}, [][]float64{{0.2, 0}}, []float64{0.1, 0})
+	// Output: 0.7311
+}
+
 func ExampleDINOCenter() {
 	printLoss(func(center, teacher *graph.Node) *graph.Node {
 		next := losses.DINOCenter(center, teacher, 0.9) // 0.9 times the old one and 0.1 times (0.15, 0.05).
@@ -183,6 +191,18 @@ func ExampleFastAP() {
 func ExampleSmoothAP() {
 	printLoss(losses.DefaultSmoothAP().Loss, exampleP, exampleQ)
 	// Output: 0.1667
+}
+
+func ExampleTopShare() {
+	printLoss(func(q *graph.Node) *graph.Node { return graph.ReduceAllSum(losses.TopShare(q, 0.5)) }, exampleQ) // Two of the four are marked.
+	// Output: 2.0000
+}
+
+func ExampleUnit() {
+	printLoss(func(x *graph.Node) *graph.Node {
+		return graph.Reshape(graph.Slice(losses.Unit(x), graph.AxisElem(0), graph.AxisElem(0))) // Of (0.6, 0.8).
+	}, [][]float64{{3, 4}})
+	// Output: 0.6000
 }
 
 // Two patches of one view of one image, of which the second is hidden from the student.

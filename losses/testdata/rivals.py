@@ -112,7 +112,8 @@ student, teacher = torch.randn(2, 5, 3), torch.randn(2, 5, 3)
 case("GramAnchoring", gram(student, teacher), student, teacher)
 case("PaKA", paka(student, teacher), student, teacher)
 for name, loss in ("odd_even", "NeCo odd-even"), ("bitonic", "NeCo bitonic"):
-    case(loss, neco(student, teacher, teacher.flip(0), name, 4, 20), student, teacher)
+    references = torch.cat([teacher.flip(0), teacher[:, :1]], 1)  # One more than there are patches.
+    case(loss, neco(student, teacher, references, name, 4, 20), student, teacher)
 
 labels = torch.tensor([0, 0, 0, 1, 1, 1, 2])
 x = F.normalize(torch.randn(7, 3), dim=-1)

@@ -1,8 +1,6 @@
 package losses
 
-import (
-	. "github.com/gomlx/gomlx/core/graph"
-)
+import . "github.com/gomlx/gomlx/core/graph"
 
 // bceFloor keeps the logarithms of scores 0 and 1 finite.
 const bceFloor = 1e-7

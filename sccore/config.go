@@ -187,11 +187,6 @@ func (c Config) hasImageLoss() bool {
 	return c.Lambdas.ImageAlignment > 0 || c.Lambdas.ImageConcentration > 0
 }
 
-// fromLabels reports whether a loss uses labels.
-func (c Config) fromLabels() bool {
-	return c.Lambdas.PatchConcentration > 0 && c.Correspondences.From == FromLabels
-}
-
 // ViT is the encoder of a configuration that [settings.Check] accepts.
 func (c Config) ViT() encoder.ViT {
 	v, err := encoder.ViTByName(c.Encoder)

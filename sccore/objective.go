@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"math"
 	"reflect"
 
 	"github.com/dsnet/try"
@@ -263,7 +262,7 @@ func (t *Trainer) measureLambdas(ctx context.Context) (err error) {
 			continue
 		}
 		*lambda *= level[0].Lambda(measured) * aligning / concentrating
-		if math.IsNaN(*lambda) || !(*lambda > 0 && *lambda <= 1e6) {
+		if !(*lambda > 0 && *lambda <= 1e6) { // Or NaN.
 			return fmt.Errorf("lambda_by gradient: the gradients of %s and %s have lengths %g and %g", level[0].Name, level[1].Name, aligning, concentrating)
 		}
 	}

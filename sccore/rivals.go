@@ -73,7 +73,7 @@ func (s step) patchConcentration(scope *model.Scope, online []outputs, source ou
 	case WithBCE:
 		return losses.BCE(p, q)
 	}
-	if !s.fromLabels() {
+	if !s.learnsFrom(FromLabels) {
 		q = losses.TopShare(q, PositiveShare)
 	}
 	places := online[0].tokens.Shape().Dim(2) * online[0].tokens.Shape().Dim(2) // Each place of an image has a ranking of the partner's places.
@@ -151,7 +151,7 @@ func (c Config) uses(loss string) bool {
 // third is what the loss of patch concentration learns from in place of the target branch as it is, if ok: the scope of a branch, and the step to run it.
 func (s step) third() (of step, scope string, ok bool) {
 	switch {
-	case s.fromTeacher():
+	case s.learnsFrom(FromTeacher):
 		return s.teacher(), teacherScope, true
 	case s.uses(WithPaKA):
 		return s, targetScope, true
@@ -174,9 +174,9 @@ func (t Teacher) HasHead() bool { return t.Head != (heads.Projector{}) }
 // teacherScope holds the teacher's variables.
 const teacherScope = "teacher"
 
-// fromTeacher reports whether a loss uses the teacher.
-func (c Config) fromTeacher() bool {
-	return c.Lambdas.PatchConcentration > 0 && c.Correspondences.From == FromTeacher
+// learnsFrom reports whether a loss uses correspondences from a source, such as [FromTeacher].
+func (c Config) learnsFrom(source string) bool {
+	return c.Lambdas.PatchConcentration > 0 && c.Correspondences.From == source
 }
 
 // checkSource returns an error if the loss of patches cannot use its source.
@@ -188,7 +188,7 @@ func (c Config) checkSource() error {
 	if c.uses(WithNeCo) && c.Batch == c.AccumulationSteps {
 		return fmt.Errorf("patch_concentration neco sorts patches of other images: batch %d in accumulate %d parts has none", c.Batch, c.AccumulationSteps)
 	}
-	if !c.fromTeacher() {
+	if !c.learnsFrom(FromTeacher) {
 		return nil
 	}
 	vit, err := encoder.ViTByName(c.Teacher.Encoder)
@@ -232,7 +232,7 @@ func TeacherOf(path string) (Teacher, error) {
 // SetTeacher reads the teacher's weights from the online branch of a checkpoint, or those of a teacher without a head from an encoder's file. It comes after
 // [Trainer.Begin] or [Trainer.BeginFrom]; checkpoints of the run hold the teacher.
 func (t *Trainer) SetTeacher(path string) error {
-	if !t.config.fromTeacher() {
+	if !t.config.learnsFrom(FromTeacher) {
 		return fmt.Errorf("%s: this run has no teacher", path)
 	}
 	_, checkpoint, err := configOf(path)

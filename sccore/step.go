@@ -302,9 +302,9 @@ func (s step) inputs() (all []train.Input) {
 	add(s.Lambdas.PatchConcentration > 0 || s.paired, inPartners, dtypes.Int32, images)
 	add(s.uses(WithNeCo), inReferences, dtypes.Int32, images, necoReferences)
 	add(s.labelled, inLabels, dtypes.Uint8, images, s.ImageSize, s.ImageSize)
-	add(s.fromLabels() && s.taught, inTeacherLabels, dtypes.Uint8, images, s.ImageSize, s.ImageSize)
-	add(s.fromLabels() && s.Correspondences.Fixed, inImages, dtypes.Int32, images)
-	add(s.fromLabels() && !s.Correspondences.Fixed, inNoiseKey, dtypes.Uint32)
+	add(s.learnsFrom(FromLabels) && s.taught, inTeacherLabels, dtypes.Uint8, images, s.ImageSize, s.ImageSize)
+	add(s.learnsFrom(FromLabels) && s.Correspondences.Fixed, inImages, dtypes.Int32, images)
+	add(s.learnsFrom(FromLabels) && !s.Correspondences.Fixed, inNoiseKey, dtypes.Uint32)
 	add(true, inScheduled, dtypes.Float32, 4+len(Losses))
 	return all
 }
@@ -356,7 +356,7 @@ func (t *Trainer) inputs(s step, batch *datasets.Batch, seed uint64, scheduled [
 		}
 		named[name] = tensors.FromFlatDataAndDimensions(labels, images, t.config.ImageSize, t.config.ImageSize)
 	}
-	if s.fromLabels() {
+	if s.learnsFrom(FromLabels) {
 		named[inImages] = slices.Clone(batch.Images[:images])
 		named[inNoiseKey] = rand.New(rand.NewPCG(seed, uint64(draws))).Uint32()
 	}

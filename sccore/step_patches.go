@@ -79,7 +79,7 @@ func viewPairs(i int, group, target outputs) (numbers, others []int) {
 func (s step) pairs(online, target outputs, in map[string]*Node, noise *Node) (p, q *Node) {
 	o := overlapOf(online, target, []int{0}, []int{1})
 	p, q = s.correspondences(o, online, target, in[inPartners])
-	if s.fromLabels() {
+	if s.learnsFrom(FromLabels) {
 		labels := lo.Ternary(s.taught, in[inTeacherLabels], in[inLabels])
 		q = sameLabel(o.labels(labels), in[inPartners], p.DType())
 		if s.Correspondences.Fixed {

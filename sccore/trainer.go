@@ -71,14 +71,14 @@ func newTrainer(data Data, config Config) (_ *Trainer, err error) {
 	switch part := config.Batch / config.AccumulationSteps; {
 	case data.Objects == nil && (config.hasImageLoss() || config.Lambdas.Prototypes > 0):
 		return nil, errors.New("lambdas: losses of images and prototypes need object-centric images")
-	case config.fromLabels() && data.Labels == nil:
+	case config.learnsFrom(FromLabels) && data.Labels == nil:
 		return nil, errors.New("correspondences.from labels: the images have no labels")
 	case data.Objects != nil && data.Scenes != nil && part%2 != 0:
 		return nil, fmt.Errorf("batch %d in %d parts cannot be halved into objects and scenes", config.Batch, config.AccumulationSteps)
 	}
 	t.step = newStep(config, data.Objects != nil, data.Scenes != nil, data.Labels != nil)
 	t.step.background = data.Background
-	t.step.taught = data.TeacherLabels != nil && config.fromLabels()
+	t.step.taught = data.TeacherLabels != nil && config.learnsFrom(FromLabels)
 	return t, nil
 }
 
@@ -95,9 +95,6 @@ func (t *Trainer) Close() {
 	}
 	t.Trainer.Close()
 }
-
-// Config is the configuration of the run.
-func (t *Trainer) Config() Config { return t.config }
 
 // Configure sets another configuration for the runs to come. It must share the compiled step: schedules, steps, the augmentation of views, the share
 // of noise and nonzero λ may differ. Anything else is an error.

@@ -26,7 +26,7 @@ func TestEveryLinkOnTrainedEncoders(t *testing.T) {
 	defer trainer.Close()
 	path := filepath.Join(t.TempDir(), "weights.safetensors")
 	for seed := range uint64(3) {
-		if err := trainer.Begin(methods.Run{Recipe: views.Default(), Seed: seed}); err != nil {
+		if err := trainer.Begin(views.Default(), seed); err != nil {
 			t.Fatal(err)
 		}
 		for trainer.Done() < trainer.Steps() {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
 	"github.com/semcon/semcon/sccore/experiments/theory"
 	"github.com/semcon/semcon/sccore/methods"
@@ -41,6 +42,39 @@ func TestEverySettingHasBounds(t *testing.T) {
 	}
 	if walked < 500 {
 		t.Errorf("%d settings, want the settings of all experiments", walked)
+	}
+}
+
+// TestSharedImagesHaveOneSetting: data are opened once for all heads and baselines of a seed, so that what they depend on cannot be set for one of them.
+func TestSharedImagesHaveOneSetting(t *testing.T) {
+	for set, name := range map[string]string{
+		"fcn.images=20": "transfer", "linear.holdout=3": "transfer", "fpn.images=20": "fine-tune", "mugs.images=40": "extended-training", "dino.second.canvas=128": "extended-training",
+	} {
+		e, _, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, _, _ := strings.Cut(set[strings.Index(set, ".")+1:], "=")
+		dataset := lo.Ternary(name == "extended-training", "", "synthetic")
+		if _, err := e.Cells(study.Options{Profile: study.Quick, Set: []string{set}}, dataset); err == nil || !strings.Contains(err.Error(), "--set "+key+": all runs see the same images") {
+			t.Errorf("%s --set %s: %v", name, set, err)
+		}
+		if _, err := e.Cells(study.Options{Profile: study.Quick, Set: []string{set[strings.Index(set, ".")+1:]}}, dataset); err != nil && strings.Contains(err.Error(), "all runs see") {
+			t.Errorf("%s --set for all: %v", name, err)
+		}
+	}
+	for name, dataset := range map[string]string{"extended-training": "images", "over-dispersion": "images"} {
+		e, _, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		options := study.Options{Profile: study.Real, Data: "data", Seeds: 3, Set: []string{"shares=2", "init=start.safetensors"}}
+		if name == "extended-training" {
+			options.Profile, options.Set = study.Quick, options.Set[:1]
+		}
+		if _, err := e.Cells(options, dataset); err == nil || !strings.Contains(err.Error(), "3 seeds and 2 shares") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -64,8 +64,7 @@ func (h Segmentation) Loss(logits, labels *Node) *Node {
 	if h.Kind == Linear {
 		logits = resized(logits, Upsampling)
 	}
-	rows, columns, batch := logits.Shape().Dim(0), logits.Shape().Dim(1), logits.Shape().Dim(2)
-	labels.AssertDims(rows, columns, batch)
+	labels.AssertDims(logits.Shape().Dimensions[:3]...)
 	sum, count := crossEntropy(logits, labels)
 	return Div(sum, MaxScalar(count, 1))
 }

@@ -26,7 +26,7 @@ func ExampleTrainer() {
 		panic(err)
 	}
 	defer trainer.Close()
-	if err := trainer.Begin(methods.Run{Recipe: views.Default(), Seed: 1}); err != nil {
+	if err := trainer.Begin(views.Default(), 1); err != nil {
 		panic(err)
 	}
 	for trainer.Done() < trainer.Steps() {

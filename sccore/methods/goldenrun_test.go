@@ -25,7 +25,7 @@ func TestCheckpointsOfEarlierVersionsResume(t *testing.T) {
 			trainer := newTrainer(t, b, synthetic.Images(20, 16, 1), settings)
 			goldenrun.Run{
 				Name: method, Middle: 3, Steps: trainer.Steps(),
-				Begin: func() error { return trainer.Begin(Run{Recipe: views.Default(), Seed: 7}) },
+				Begin: func() error { return trainer.Begin(views.Default(), 7) },
 				Step: func() (any, error) {
 					loss, err := trainer.Step(t.Context())
 					return map[string]float64{"loss": loss, "epoch_loss": trainer.EpochLoss()}, err

@@ -47,7 +47,7 @@ func newTrainer(t *testing.T, b compute.Backend, images *datasets.Images, s Conf
 
 func begin(t *testing.T, trainer *Trainer, seed uint64) {
 	t.Helper()
-	if err := trainer.Begin(Run{Recipe: views.Default(), Seed: seed}); err != nil {
+	if err := trainer.Begin(views.Default(), seed); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -316,7 +316,7 @@ func TestBadSettings(t *testing.T) {
 	trainer := newTrainer(t, b, images, small(SimCLR))
 	recipe := views.Default()
 	recipe.FlipProbability = 2
-	if err := trainer.Begin(Run{Recipe: recipe}); err == nil || !strings.Contains(err.Error(), "flip_probability") {
+	if err := trainer.Begin(recipe, 0); err == nil || !strings.Contains(err.Error(), "flip_probability") {
 		t.Errorf("error %v does not name the strength", err)
 	}
 }

@@ -29,12 +29,6 @@ import (
 	"github.com/semcon/semcon/sccore/views"
 )
 
-// Run is what differs between runs that share a compiled step.
-type Run struct {
-	Recipe views.Recipe
-	Seed   uint64
-}
-
 // Trainer holds the weights and the compiled step of one method; a step reports its loss. It is not safe for concurrent use.
 type Trainer struct {
 	*train.Trainer[float64]
@@ -100,15 +94,15 @@ func (t *Trainer) Close() {
 	t.pixels.Close()
 }
 
-// Begin sets the weights to their initial values for run, which depend on its seed alone, and the position to step 0. Call it before Resume as well:
-// checkpoints do not identify their run.
-func (t *Trainer) Begin(run Run) error {
-	if err := settings.Check(run.Recipe); err != nil {
+// Begin sets the weights to their initial values, which depend on the seed alone, and the position to step 0. Runs that share a compiled step differ in recipe and
+// seed. Call it before Resume as well: checkpoints do not identify their run.
+func (t *Trainer) Begin(recipe views.Recipe, seed uint64) error {
+	if err := settings.Check(recipe); err != nil {
 		return err
 	}
 	t.Rewind()
-	t.recipe, t.lossSum = run.Recipe, 0
-	return t.Trainer.Begin(run.Seed)
+	t.recipe, t.lossSum = recipe, 0
+	return t.Trainer.Begin(seed)
 }
 
 // StepsPerEpoch is the number of whole batches in the images.

@@ -94,10 +94,8 @@ func (t *Trainer) Report(skip func(file, reason string)) {
 
 // Close frees the device's memory.
 func (t *Trainer) Close() {
-	if t != nil {
-		t.Frozen.Close()
-		t.Trainer.Close()
-	}
+	t.Frozen.Close()
+	t.Trainer.Close()
 }
 
 // Start sets the weights that a stage starts from. root is the folder that the stages of a run share.

@@ -226,9 +226,6 @@ func check(data sccore.Data, config Config) error {
 	return data.Loader(0, config.Batch, config.ImageSize).Check()
 }
 
-// Config is the configuration of the run.
-func (t *Trainer) Config() Config { return t.config }
-
 // Configure sets other images and another configuration for the runs to come. It must share the compiled step: schedules, steps, epochs, temperatures of
 // the teacher, the augmentation of views and the share of hidden patches may differ. Anything else is an error.
 func (t *Trainer) Configure(data sccore.Data, config Config) error {

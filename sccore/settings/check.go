@@ -212,9 +212,6 @@ const MaxBytes = 2 << 30
 // MaxDeviceBytes is the same for arrays within a compiled step, which a GPU may hold.
 const MaxDeviceBytes = 16 << 30
 
-// MaxImageSize is the largest height and width of images in pixels that an encoder sees.
-const MaxImageSize = 2048
-
 // InRange returns an error that names a number, unless it is in ranges, which are as in tags; see [Check].
 func InRange(name, ranges string, value float64) error {
 	return allowedBy(reflect.StructTag(fmt.Sprintf("range:%q", ranges))).number(name, value)

@@ -150,9 +150,9 @@ type Column struct {
 	Apart  bool     // Whether the paper's numbers do not compare with ours.
 }
 
-// Columns are columns that show the values of the records' columns of the same names.
-func Columns(heads ...string) []Column {
-	return lo.Map(heads, func(head string, _ int) Column { return Column{Head: head} })
+// Columns are columns that show the values of the records' columns of the same names, or a detail of them unless it is empty.
+func Columns(detail string, heads ...string) []Column {
+	return lo.Map(heads, func(head string, _ int) Column { return Column{Head: head, Detail: detail} })
 }
 
 // from lists the columns of the records behind a column.
@@ -166,7 +166,7 @@ func (t Table) Of(r Results) figures.Table {
 		printed = figures.MustPaper(t.Paper)
 		made.RowHeads = printed.RowHeads
 		if t.Columns == nil {
-			t.Columns = Columns(printed.Columns...)
+			t.Columns = Columns("", printed.Columns...)
 		}
 	}
 	var behind []string // The records' columns.

@@ -247,8 +247,9 @@ func (r Results) quantities(q figures.Quantity, column string) map[int]float64 {
 	for _, seed := range r.seeds(rows[0], column) {
 		all := true
 		numbers := lo.SliceToMap(slices.Concat(rows, others), func(row string) (string, float64) {
-			value, ok := r.number(row, column, q.Detail, seed)
-			all = all && ok
+			record, recorded := r.OfSeed(row, column, seed)
+			value, ok := record.number(q.Detail)
+			all = all && ok && recorded
 			return row, value
 		})
 		value := numbers[rows[0]] - numbers[best] // The latter is 0 without others.
@@ -263,13 +264,6 @@ func (r Results) quantities(q figures.Quantity, column string) map[int]float64 {
 		}
 	}
 	return values
-}
-
-// number is the value of a record, or one of its details.
-func (r Results) number(row, column, detail string, seed int) (value float64, ok bool) {
-	record, recorded := r.OfSeed(row, column, seed)
-	value, ok = record.number(detail)
-	return value, ok && recorded
 }
 
 // byImage reads the counts of each test image behind a record. They are empty if the record names no file, or if the file cannot be read.

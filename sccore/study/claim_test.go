@@ -129,7 +129,7 @@ func TestOneFileForAllSeeds(t *testing.T) {
 			grouped = append(grouped, groupedRecord{Record: Record{Row: "dino", Column: "mIoU", Seed: seed, Value: 50 + c.spread*float64(seed), Config: config, Profile: Quick}})
 		}
 		results := resultsOf(Quick, grouped)
-		table := Table{Title: "heads", Columns: Columns("mIoU"), RowHeads: []figures.RowHead{{Name: "encoder"}}, Rows: []Row{{Key: "dino", Heads: []string{"DINO"}}}}.Of(results)
+		table := Table{Title: "heads", Columns: Columns("", "mIoU"), RowHeads: []figures.RowHead{{Name: "encoder"}}, Rows: []Row{{Key: "dino", Heads: []string{"DINO"}}}}.Of(results)
 		claim := figures.Claim{Experiment: "transfer", Quantity: figures.Quantity{Column: "mIoU", Row: "dino"}}
 		note := results.Evidence("", claim)[0].Note
 		if strings.Contains(table.Caption, "All seeds of dino use the same weights file") != c.noted || strings.Contains(note, "All seeds of dino in transfer use the same weights file") != c.noted {

@@ -62,7 +62,7 @@ func TestIntervalsOverImages(t *testing.T) {
 	if best := results.Images(figures.Quantity{Column: "recall", Row: "filter", MinusRow: "start & block"}); best.High >= got.High || best.Mean != results.Images(figures.Quantity{Column: "recall", Row: "filter", MinusRow: "block"}).Mean {
 		t.Errorf("%+v minus the better of two", best)
 	}
-	table := Table{Title: "differences", Columns: Columns("recall"), RowHeads: []figures.RowHead{{Name: "difference"}}, Rows: []Row{{Key: "filter", Minus: "start", Heads: []string{"filter − start"}}}}.Of(results)
+	table := Table{Title: "differences", Columns: Columns("", "recall"), RowHeads: []figures.RowHead{{Name: "difference"}}, Rows: []Row{{Key: "filter", Minus: "start", Heads: []string{"filter − start"}}}}.Of(results)
 	if text := table.Text(); table.Rows[0].Cells[0].Images != got || !strings.Contains(text, " [") || !strings.Contains(text, "interval over test images") {
 		t.Errorf("%+v, %s", table.Rows[0].Cells[0], text)
 	}

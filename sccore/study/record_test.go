@@ -171,7 +171,7 @@ func TestDamagedRecordsAreLeftOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		made := Table{Rows: []Row{{Key: "a"}}, Columns: Columns("count")}.Of(results)
+		made := Table{Rows: []Row{{Key: "a"}}, Columns: Columns("", "count")}.Of(results)
 		if said := strings.Contains(made.Caption, "Left out as damaged: 1 line of runs.jsonl."); said != (c.why != "") || len(made.Rows[0].Cells[0].Ours) != 3-len(broken) {
 			t.Errorf("%s for %s: table of %v, %q", c.new, c.old, made.Rows, made.Caption)
 		}

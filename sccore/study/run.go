@@ -19,6 +19,7 @@ import (
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/train"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -27,9 +28,9 @@ type call[C comparable, D Data] struct {
 	Spec[C, D]
 	backend compute.Backend
 	options Options
-	dir     string // out/EXPERIMENT
-	opened  map[dataKey]*opened[C, D]
-	tasks   map[string]*task[C, D] // The selected cells and those that they need, by name.
+	dir     string                   // out/EXPERIMENT
+	opened  map[string]*opened[C, D] // By dataset and seed.
+	tasks   map[string]*task[C, D]   // The selected cells and those that they need, by name.
 	bar     bar
 	summary atomic.Value // The bar's title and its summary, a string.
 
@@ -75,7 +76,7 @@ func (s Spec[C, D]) open(b compute.Backend, o Options) (c *call[C, D], selected 
 	}
 	c = &call[C, D]{
 		Spec: s, backend: b, options: o, dir: Folder(o.Out, s.Name),
-		opened: map[dataKey]*opened[C, D]{}, tasks: map[string]*task[C, D]{}, warned: map[string]bool{},
+		opened: map[string]*opened[C, D]{}, tasks: map[string]*task[C, D]{}, warned: map[string]bool{},
 		bar: bar{phases: map[string]string{}},
 	}
 	for _, cell := range cells {
@@ -311,7 +312,7 @@ func (c *call[C, D]) run(ctx context.Context, worker Worker[C, D], t *task[C, D]
 	if err != nil && ctx.Err() == nil {
 		err = errors.Join(err, r.saveFailure(err))
 	}
-	if errors.Is(err, ErrDiverged) {
+	if errors.Is(err, train.ErrDiverged) {
 		t.missing = true
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/train"
 )
 
 // toyConfig is the configuration of a toy, which "trains" by counting and records the count.
@@ -74,7 +75,7 @@ func (w toyWorker) Run(r *Run[toyConfig, Described]) error {
 		}
 	}
 	if r.Cell.Config.Kind == w.of.diverges {
-		return fmt.Errorf("%w: it is NaN", ErrDiverged)
+		return fmt.Errorf("%w: it is NaN", train.ErrDiverged)
 	}
 	return r.Record(Number{Row: r.Cell.Config.Kind, Column: "count", Metric: "count", Value: float64(count), Details: map[string]float64{"twice": float64(2 * count)}})
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/settings"
 )
@@ -357,9 +356,6 @@ func badCells(err error) error {
 	}
 	return BadOption{err}
 }
-
-// Absent is the error for data that are not there, as opposed to damaged ones.
-type Absent = datasets.Missing
 
 // Folder is the folder of an experiment's records and files.
 func Folder(out, experiment string) string { return filepath.Join(out, experiment) }

@@ -17,9 +17,6 @@ import (
 	"github.com/semcon/semcon/sccore/train"
 )
 
-// ErrDiverged is the error of a run whose loss became NaN or infinite. It does not stop the other runs.
-var ErrDiverged = train.ErrDiverged
-
 // Train completes a training, from its last checkpoint if there is one. It fills in the fields of the loop that depend on the run: the folder, unless
 // it is set, the time between checkpoints, and the functions that report progress.
 func Train[M any, C comparable, D Data](r *Run[C, D], loop *train.Loop[M]) error {

@@ -306,15 +306,9 @@ func (o *opened[C, D]) dropUnused() {
 	}
 }
 
-// dataKey identifies the data of a cell.
-type dataKey struct {
-	dataset string
-	seed    int
-}
-
 // shared returns what holds the data of a cell.
 func (c *call[C, D]) shared(cell Cell[C]) *opened[C, D] {
-	key := dataKey{cell.Dataset, cell.Seed}
+	key := fmt.Sprintf("%s/seed%d", cell.Dataset, cell.Seed)
 	if c.opened[key] == nil {
 		c.opened[key] = &opened[C, D]{}
 	}

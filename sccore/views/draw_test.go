@@ -196,6 +196,13 @@ func TestCropFallsBackToTheCentre(t *testing.T) {
 			t.Errorf("%d x %d is cropped to %v, not %v", c.height, c.width, d.box(), want)
 		}
 	}
+	r.MinAspect, r.MaxAspect = 100, 1000 // No box of pixels in 32×32 has such a shape.
+	if d := r.draw(1, 0, 0, 0, 32, 32); d.height != 1 || d.width != 32 {
+		t.Errorf("32 x 32 is cropped to %v", d.box())
+	}
+	if r.MinAspect, r.MaxAspect = 1e-3, 1e-2; r.draw(1, 0, 0, 0, 32, 32).width != 1 {
+		t.Error("a crop of no width")
+	}
 }
 
 func TestCheckNamesTheStrength(t *testing.T) {

@@ -257,9 +257,9 @@ func (r Recipe) crop(random *rand.Rand, imageHeight, imageWidth int) (top, left,
 	height, width = imageHeight, imageWidth
 	switch aspect := float64(imageWidth) / float64(imageHeight); {
 	case aspect < r.MinAspect:
-		height = int(math.RoundToEven(float64(imageWidth) / r.MinAspect))
+		height = max(1, int(math.RoundToEven(float64(imageWidth)/r.MinAspect)))
 	case aspect > r.MaxAspect:
-		width = int(math.RoundToEven(float64(imageHeight) * r.MaxAspect))
+		width = max(1, int(math.RoundToEven(float64(imageHeight)*r.MaxAspect)))
 	}
 	return (imageHeight - height) / 2, (imageWidth - width) / 2, height, width
 }

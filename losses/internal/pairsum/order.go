@@ -21,8 +21,6 @@ type Shape struct {
 	Threads threads
 }
 
-var fastShape = Shape{Leaf: 160, Radix: 16}
-
 // pairOrder holds the pairs of B image pairs by ascending q, and at equal q by descending p. They are padded from N to a leaf size times a power of the radix.
 // Arrays are [B, padded]. A pair's place is its position by descending p.
 type pairOrder struct {
@@ -241,7 +239,7 @@ func (t leafTies) forward(margin float64) (huber, slope, above *Node) {
 	return masked(huber), masked(MulScalar(t.before, margin)), masked(t.before)
 }
 
-// pull returns the sum over the pairs after, like pullSums, for weights [B·padded]. Those pairs have p_k ≤ p_i.
+// pull returns the sum over the pairs after, like allPairs.Pull, for weights [B·padded]. Those pairs have p_k ≤ p_i.
 func (t leafTies) pull(weight *Node, margin float64) *Node {
 	from := AddScalar(Iota(weight.Graph(), t.behind.Shape(), 1), 1)
 	weights := t.sumOfLeaves(t.begins, Reshape(weight, t.begins.Shape().Dimensions...), from, t.behind)

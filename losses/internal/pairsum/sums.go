@@ -45,7 +45,8 @@ func (a allPairs) Forward() (huber, same, slope *Node) {
 
 func (a allPairs) Pull(weight *Node) *Node {
 	return a.blockwise(1, ConvertDType(weight, a.p.DType()), func(p, q, rowP, rowQ, weight *Node) []*Node {
-		return []*Node{pullSums(Sub(rowP, p), GreaterThan(q, rowQ), weight, a.margin)}
+		wide, narrow := reach(Sub(rowP, p), a.margin)
+		return []*Node{sumColumns(Mul(ConvertDType(GreaterThan(q, rowQ), p.DType()), Sub(wide, narrow)), weight)}
 	})[0]
 }
 
@@ -116,12 +117,6 @@ func huberSums(apart, lower, counted, ones *Node, margin float64) []*Node {
 	slope := Mul(mask, Sub(wide, narrow))
 	perSquare := ConstAsDType(apart.Graph(), apart.DType(), [][]float64{{1 / (margin * margin)}})
 	return []*Node{Mul(sumColumns(huber, ones), perSquare), sumColumns(ConvertDType(counted, apart.DType()), ones), sumColumns(slope, ones)}
-}
-
-// pullSums takes apart = p_i − p_k at [b, i, k] and the mask of pairs with q_k > q_i and returns the sums over k of [Sums.Pull].
-func pullSums(apart, higher, weight *Node, margin float64) *Node {
-	wide, narrow := reach(apart, margin)
-	return sumColumns(Mul(ConvertDType(higher, apart.DType()), Sub(wide, narrow)), weight)
 }
 
 // reach is [margin + apart]₊ and [apart]₊.

@@ -28,9 +28,8 @@ type pairTree struct {
 // Tree computes the sums by a tree of the fastest shape in O(N log N) time, for scores in [0, 1], [B, N].
 func Tree(p, q *Node, margin float64) Sums {
 	device, known := p.Graph().Backend().(interface{ IsCUDA() bool })
-	shape := fastShape
-	shape.Threads = threads(known && device.IsCUDA())
-	return TreeOf(shape, p, q, margin)
+	fast := Shape{Leaf: 160, Radix: 16, Threads: threads(known && device.IsCUDA())}
+	return TreeOf(fast, p, q, margin)
 }
 
 // TreeOf is [Tree] with a given shape.

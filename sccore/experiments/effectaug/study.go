@@ -102,8 +102,8 @@ func cells(o study.Options, dataset string) (cells []study.Cell[augmentation.Con
 		if augmentation.Drawn(dataset) && config.Shares != 0 {
 			return nil, errors.New("shares: synthetic images are drawn for each seed")
 		}
-		if len(cells) > 0 && config.Shares != cells[0].Config.Shares {
-			return nil, errors.New("--set shares: all methods see the same images; set it for all")
+		if len(cells) > 0 {
+			try.E(settings.CheckShared([]augmentation.Config{cells[0].Config, config}, "shares"))
 		}
 		try.E(study.CheckSeeds(seeds, config.Shares))
 		for seed := range seeds {
@@ -155,7 +155,7 @@ func (w worker) Run(r *run) (err error) {
 	try.E(w.SetImages(d.Train.Repeat(c.EpochImages)))
 	var h runState
 	begun, before := time.Now(), 0.0
-	try.E(w.Begin(methods.Run{Recipe: c.Recipe, Seed: uint64(r.Cell.Seed)}))
+	try.E(w.Begin(c.Recipe, uint64(r.Cell.Seed)))
 	if r.Cell.Path[2] == untrained {
 		evaluated := try.E1(w.evaluate(r, d))
 		return record(r, study.Number{
@@ -247,7 +247,7 @@ func tables(r study.Results) (tables []figures.Table) {
 	shown := []study.Table{{Title: "Tab. " + full, Paper: full, Rows: printed(full)}, {Title: "Tab. " + excerpt, Paper: excerpt, Rows: printed(excerpt)}}
 	for _, dataset := range augmentation.Datasets(r) {
 		t := study.Table{Title: fmt.Sprintf("Tab. %s on %s, which the paper does not have", full, dataset), RowHeads: paper.RowHeads, Rows: printed(full)}
-		t.Columns = study.Columns(lo.Map(methods.Names, func(method string, _ int) string { return augmentation.Column(dataset, method) })...)
+		t.Columns = study.Columns("", lo.Map(methods.Names, func(method string, _ int) string { return augmentation.Column(dataset, method) })...)
 		if !slices.Contains(paper.Columns, t.Columns[0].Head) {
 			shown = append(shown, t)
 		}

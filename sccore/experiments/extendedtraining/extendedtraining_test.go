@@ -244,6 +244,23 @@ func TestFullMeasuresTheFigures(t *testing.T) {
 	}
 }
 
+// TestBaselinesShareAStepOfOneConfiguration: the method after different baselines is one compiled step, unless --set changes it after one of them.
+func TestBaselinesShareAStepOfOneConfiguration(t *testing.T) {
+	shares := func(set ...string) map[string]string {
+		all, err := Study.Cells(study.Options{Profile: study.Quick, Seeds: 1, Set: set}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lo.SliceToMap(all, func(c study.Cell[Config]) (string, string) { return baselineOf(c) + "/" + c.Row, Study.Shares(c) })
+	}
+	if s := shares(); s["dino/method"] != s["mugs/method"] || s["dino/method"] == s["dino/alignment"] || s["dino/own-mixture"] == s["mugs/own-mixture"] {
+		t.Errorf("%v", s)
+	}
+	if s := shares("mugs.second.rate=1e-2"); s["dino/method"] == s["mugs/method"] || s["dino/method"] != s["ibot/method"] {
+		t.Errorf("with another rate after Mugs: %v", s)
+	}
+}
+
 // TestRealHasRecall: the profile real has no segmentation, and captions do not speak of it.
 func TestRealHasRecall(t *testing.T) {
 	c := ProfileConfig(study.Real, true, selfdistillation.DINO)

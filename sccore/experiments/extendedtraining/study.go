@@ -9,7 +9,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"github.com/dsnet/try"
 	"github.com/samber/lo"
@@ -135,7 +137,7 @@ func cells(o study.Options, dataset string) (cells []study.Cell[Config], err err
 		if fromFile(o.Profile) && c.Weights == "" {
 			continue
 		}
-		try.E(c.check(o.Profile, read))
+		try.E(cmp.Or(c.check(o.Profile, read), study.CheckSeeds(study.Seeds(Name, o), c.Shares)))
 		if c.WeightsSHA256 = ""; c.Weights != "" {
 			if c.WeightsSHA256, err = weights.Digest(c.Weights); err != nil {
 				return nil, fmt.Errorf("--set %s.weights=%s: %w", baseline, c.Weights, err)
@@ -146,6 +148,7 @@ func cells(o study.Options, dataset string) (cells []study.Cell[Config], err err
 	if len(configs) == 0 {
 		return nil, fmt.Errorf("the %s profile starts from files, such as official checkpoints: --set dino.weights=FILE, ibot.weights=FILE or mugs.weights=FILE", o.Profile)
 	}
+	try.E(settings.CheckShared(slices.Collect(maps.Values(configs)), "images", "shares", "size", "second.canvas", "recall", "evaluate", "dense"))
 	rows := lo.Reject(study.TableOf(Name, "values").Rows, func(row study.Row, _ int) bool { return lacks(o.Profile, row.Key) })
 	for seed := range study.Seeds(Name, o) {
 		for _, baseline := range selfdistillation.Names {
@@ -203,7 +206,12 @@ var Study = maintable.Spec(study.Spec[Config, maintable.Data]{
 		return float64(steps(maintable.Data{}, c)) * c.Config.Second.FLOPs()
 	},
 	NewWorker: newWorker,
-	Shares:    func(c study.Cell[Config]) string { return lo.Ternary(ofMethod(c), c.Row, baselineOf(c)) },
+	Shares: func(c study.Cell[Config]) string {
+		if ofMethod(c) { // --set may change the method after one baseline alone.
+			return c.Row + study.Hash(study.EncodeConfig(byMethod.Stage(c).Config))
+		}
+		return baselineOf(c)
+	},
 	Needs: func(c study.Cell[Config]) []study.Cell[Config] {
 		if c.Row == rowStart {
 			return nil

@@ -61,7 +61,7 @@ func table(r study.Results, name, label string, kinds []string) study.Table {
 		t.Title += ", ours on synthetic images"
 	}
 	t.Caption += " All continuations of a seed start from the same encoder and take the same number of steps and images" + images + ". The paper prints a figure without numbers."
-	t.Columns = study.Columns(columns(r, slices.Concat(kinds, recipe.RecallColumns))...)
+	t.Columns = study.Columns("", columns(r, slices.Concat(kinds, recipe.RecallColumns))...)
 	return t
 }
 

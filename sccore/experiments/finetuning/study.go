@@ -165,7 +165,7 @@ func tables(results study.Results) []figures.Table {
 	columns = encoders.ColumnsOf(results, rows, results.Columns()...)
 	slices.SortFunc(columns, byPlace)
 	if len(columns) > 0 {
-		ours := encoders.Alone(t.Title+" for encoders and datasets that the paper does not have", t.Caption+encoders.BothBegin, rows, study.Columns(columns...)...)
+		ours := encoders.Alone(t.Title+" for encoders and datasets that the paper does not have", t.Caption+encoders.BothBegin, rows, study.Columns("", columns...)...)
 		ours.RowHeads = []figures.RowHead{{Name: "encoder"}}
 		all = append(all, ours.Of(results))
 	}

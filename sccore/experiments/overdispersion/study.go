@@ -107,7 +107,11 @@ func cells(o study.Options, dataset string) (cells []study.Cell[recipe.Config], 
 	if c.EvaluateEvery < 1 || c.Second.Steps < least*c.EvaluateEvery {
 		return nil, fmt.Errorf("evaluate_every %d: want 1 to %d, for at least %d evaluations in %d steps", c.EvaluateEvery, c.Second.Steps/least, least, c.Second.Steps)
 	}
-	for seed := range study.Seeds(Name, o) {
+	seeds := study.Seeds(Name, o)
+	if err := study.CheckSeeds(seeds, c.Shares); err != nil {
+		return nil, err
+	}
+	for seed := range seeds {
 		cell := study.Cell[recipe.Config]{Dataset: dataset, Path: []string{start}, Seed: seed, Config: c}
 		if c.Init == "" {
 			cells = append(cells, cell)
@@ -130,7 +134,7 @@ var Study = training.Spec(study.Spec[recipe.Config, recipe.Data]{
 			return recipe.DatasetNames(o)
 		}
 		if o.Data != "" {
-			return nil, nil, study.Absent(fmt.Sprintf("%s draws its images in the %s profile: leave out --data", Name, o.Profile))
+			return nil, nil, datasets.Missing(fmt.Sprintf("%s draws its images in the %s profile: leave out --data", Name, o.Profile))
 		}
 		return []string{""}, nil, nil
 	},

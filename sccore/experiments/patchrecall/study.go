@@ -89,13 +89,13 @@ func tables(results study.Results) []figures.Table {
 	slices.SortFunc(columns, encoders.ByPlace(encoders.DatasetsOf(columns), []string{linear, nearest}))
 	t := encoders.Alone("Recall of classes over patches",
 		"Mean over classes of the share of patches that are classified rightly. "+chances(results, rows, columns, detailChance)+"The paper has no such table.",
-		rows, study.Columns(columns...)...)
+		rows, study.Columns("", columns...)...)
 	all := []figures.Table{t.Of(results)}
 	if gains := encoders.Gains(results, "What training is worth in recall over patches", "recall", columns...); len(gains.Rows) > 0 {
 		all = append(all, gains)
 	}
 	columns = slices.DeleteFunc(columns, func(column string) bool { return len(details(results, rows, column, detailForeground)) == 0 })
-	if t.Columns = encoders.Values(detailForeground, columns...); len(columns) > 0 {
+	if t.Columns = study.Columns(detailForeground, columns...); len(columns) > 0 {
 		t.Title += ", without background"
 		t.Caption = strings.TrimSpace("Recall as in the first table, over patches of all classes but background. " + chances(results, rows, columns, detailForegroundChance))
 		all = append(all, t.Of(results))

@@ -261,7 +261,7 @@ func trained(r study.Results, seed int) (last study.Record, err error) {
 // Trained returns the file of the best encoder that runs have left under out, and what it is: the online branch of the full method, in the largest profile,
 // with seed 0. Both are empty without such a run.
 func Trained(out string) (file, name string) {
-	for _, profile := range []study.Profile{study.Full, study.Quick, study.Smoke} {
+	for _, profile := range slices.Backward(study.Profiles) {
 		results, err := Study.Load(study.Options{Out: out, Profile: profile})
 		if err != nil {
 			continue

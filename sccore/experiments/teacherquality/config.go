@@ -212,7 +212,7 @@ func (c Config) check(photographs bool) error {
 	}
 	if photographs {
 		vit, err := encoder.ViTByName(c.Second.Encoder)
-		return cmp.Or(err, settings.Between("recall.size", c.Recall.Size, 8, settings.MaxImageSize), settings.CheckGroup("recall", c.Recall), vit.CheckSize("recall.size", c.Recall.Size),
+		return cmp.Or(err, settings.Between("recall.size", c.Recall.Size, 8, 2048), settings.CheckGroup("recall", c.Recall), vit.CheckSize("recall.size", c.Recall.Size),
 			settings.Between("shares", c.Shares, 1, 1<<20), settings.CheckGroup("probe", c.Probe))
 	}
 	switch {

@@ -51,7 +51,7 @@ var Study = recipe.Cells[Config, data]{Stage: stage}.Spec(study.Spec[Config, dat
 		}
 		for _, key := range []string{"init", "teacher"} {
 			if !settings.Given(o.Set, key) || slices.Contains(o.Set, key+"=") {
-				return nil, nil, study.Absent(fmt.Sprintf(
+				return nil, nil, datasets.Missing(fmt.Sprintf(
 					"photographs start from files that pretrain leaves: --set %s=FILE is missing (without --data the images are synthetic)", key))
 			}
 		}

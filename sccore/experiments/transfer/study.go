@@ -143,12 +143,12 @@ func tables(results study.Results) []figures.Table {
 		label, name, detail string
 	}{{"semantic_seg", "mIoU", ""}, {"semantic_seg_acc", "pixel accuracy", "accuracy"}} {
 		t := encoders.Beside(metric.label, "Semantic segmentation with fixed features: "+metric.name+" at the full size of the annotation.",
-			encoders.Values(metric.detail, figures.MustPaper(metric.label).Columns...)...)
+			study.Columns(metric.detail, figures.MustPaper(metric.label).Columns...)...)
 		all = append(all, t.Of(results))
 		rows := encoders.WithRecords(results, encoders.OurRows(results, "semantic_seg"), results.Columns()...)
 		columns := encoders.ColumnsOf(results, rows, results.Columns()...)
 		if slices.SortFunc(columns, byPlace); len(columns) > 0 {
-			t = encoders.Alone(t.Title+" for encoders of our own, which the paper does not have", t.Caption+encoders.BothBegin, rows, encoders.Values(metric.detail, columns...)...)
+			t = encoders.Alone(t.Title+" for encoders of our own, which the paper does not have", t.Caption+encoders.BothBegin, rows, study.Columns(metric.detail, columns...)...)
 			t.RowHeads = []figures.RowHead{{Name: "encoder"}}
 			ours = append(ours, t.Of(results))
 		}

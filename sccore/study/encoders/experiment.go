@@ -16,6 +16,7 @@ import (
 	"github.com/dsnet/try"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/settings"
@@ -192,6 +193,7 @@ func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], 
 			return nil, errors.New("--set encoder: use --set weights.ROW=FILE for weights, and --only '*/ROW' to choose runs")
 		}
 	}
+	try.E(settings.CheckShared(configs, "images", "shares", "classes", "holdout"))
 	if g.Shares != nil && !Drawn(dataset) {
 		try.E(study.CheckSeeds(seeds, g.Shares(configs[0])))
 	}
@@ -280,7 +282,7 @@ func (s Sources[D]) Present(dir string) (names, missing []string, err error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, nil, study.Absent(fmt.Sprintf("%s in %s (\"semcon data --data %[2]s\" lists the expected folders)", info.None, dir))
+		return nil, nil, datasets.Missing(fmt.Sprintf("%s in %s (\"semcon data --data %[2]s\" lists the expected folders)", info.None, dir))
 	}
 	return names, missing, nil
 }

@@ -102,11 +102,6 @@ func Alone(title, caption string, rows []study.Row, columns ...study.Column) stu
 // BothBegin is what captions say of the full method and its control.
 const BothBegin = " The full method and its control, alignment alone for the same number of steps, start from the row \"alignment\", or from the initialisation if one is given."
 
-// Values returns columns that show the values of the records' columns of the same names, or a detail of them unless it is empty.
-func Values(detail string, columns ...string) []study.Column {
-	return lo.Map(columns, func(column string, _ int) study.Column { return study.Column{Head: column, Detail: detail} })
-}
-
 // Details returns columns that show details of the records in the columns from. The detail named value is the value of the records.
 func Details(from []string, value string, details ...string) []study.Column {
 	return lo.Map(details, func(head string, _ int) study.Column {
@@ -119,7 +114,7 @@ func Details(from []string, value string, details ...string) []study.Column {
 func Plain(paper, title, caption string) func(study.Results) []figures.Table {
 	return func(results study.Results) []figures.Table {
 		rows := AllRows(results, paper, results.Columns()...)
-		return []figures.Table{Alone(title, caption+" The paper has no such table.", rows, study.Columns(results.Columns()...)...).Of(results)}
+		return []figures.Table{Alone(title, caption+" The paper has no such table.", rows, study.Columns("", results.Columns()...)...).Of(results)}
 	}
 }
 
@@ -210,7 +205,7 @@ func DatasetsOf(columns []string) []string {
 // over the start and over its control, alignment for as many steps. Its caption has the intervals. Encoders of different architectures are not compared. Without two seeds of any pair
 // it has no rows.
 func Gains(results study.Results, title, measure string, columns ...string) figures.Table {
-	t := study.Table{Title: title, Unit: "points", RowHeads: []figures.RowHead{{Name: "difference"}}, Columns: study.Columns(columns...), Least: 2}
+	t := study.Table{Title: title, Unit: "points", RowHeads: []figures.RowHead{{Name: "difference"}}, Columns: study.Columns("", columns...), Least: 2}
 	for _, pair := range [][2]string{{Init, Random}, {First, Random}, {Second, Random}, {Second, Init}, {Second, Control}} {
 		t.Rows = append(t.Rows, study.Row{Key: pair[0], Minus: pair[1], Heads: []string{Title(pair[0]) + " − " + Title(pair[1])}})
 	}

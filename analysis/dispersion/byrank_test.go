@@ -1,6 +1,7 @@
 package dispersion
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -80,4 +81,18 @@ func TestByRankAgreesWithSortedPairs(t *testing.T) {
 			t.Errorf("group %d: %+v, want rate %g", g, got, want)
 		}
 	}
+}
+
+func ExampleByRank() {
+	// Four pairs without a common class, four of which half have one, and two that have one. The first five are the first four and one of the next four.
+	groups, err := ByRank([]PositiveRate{{Pairs: 4, Rate: 0}, {Pairs: 4, Rate: 0.5}, {Pairs: 2, Rate: 1}}, 2)
+	fmt.Printf("%d pairs at %.1f, %d at %.1f, %v\n", groups[0].Pairs, groups[0].Rate, groups[1].Pairs, groups[1].Rate, err)
+	// Output: 5 pairs at 0.1, 5 at 0.7, <nil>
+}
+
+func ExampleTrend() {
+	// The last two of three groups are the wrong way round: 1 − 6·(0 + 1 + 1)/(3·8) is ½.
+	trend, err := Trend([]PositiveRate{{Pairs: 5, Rate: 0.1}, {Pairs: 5, Rate: 0.9}, {Pairs: 5, Rate: 0.8}})
+	fmt.Printf("%.2f %v\n", trend, err)
+	// Output: 0.50 <nil>
 }

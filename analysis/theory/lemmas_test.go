@@ -22,8 +22,84 @@ func check(t *testing.T, f *Features, tails Tails, name string) LemmaCheck {
 	return LemmaCheck{}
 }
 
+// lemmas are the right-hand side minus the left-hand side of each case of each lemma, pair by pair from its statement in the paper. The lemma of classification
+// is left out if rounding decides which views meet its condition.
+func (r *reference) lemmas(t Tails, alpha float64) map[string][]float64 {
+	const printed, repaired = "condition_cls_correct, printed", "condition_cls_correct, E15"
+	cases := map[string][]float64{printed: nil, repaired: nil, "var_bnd": nil, "bounds_of_expt (a)": nil} // Without cases they are compared, too.
+	add := func(name string, slack float64) { cases[name] = append(cases[name], slack) }
+	r2, k, all := r.r*r.r, float64(r.classes), float64(len(r.z))
+	d, q, delta, p := t.ClassThreshold, t.ClassTail, t.ViewThreshold, t.ViewTail
+	for name, c := range map[string]float64{"sum_delta, 1/(4α)": 1 / (4 * alpha), "sum_delta, 1/(2α)": 1 / (2 * alpha)} {
+		for i := range r.z {
+			sum := 0.0
+			for j := range r.z {
+				if r.image[j] == r.image[i] {
+					sum += square(r2-c) - square(r.s(i, j)-c)
+				} else {
+					sum += r2*r2 - square(r.s(i, j))
+				}
+			}
+			add(name, sum-(1-1/r.d)*all*r2*r2)
+		}
+	}
+	mean := func(members []int) []float64 {
+		mean := make([]float64, len(r.z[0]))
+		for _, j := range members {
+			for c, x := range r.z[j] {
+				mean[c] += x / float64(len(members))
+			}
+		}
+		return mean
+	}
+	unsure := map[string]bool{}
+	for i := range r.z {
+		t2, t1, y := r.t2(i), r.t1(i), r.label[i]
+		if i == t2[0] { // Once for each image.
+			add("bounds_of_expt (b)", r.expect(t2, t2, identity)-(delta-math.Sqrt(5*p*(r2+delta)*r2)))
+			if len(t1) > 0 {
+				similar := r.expect(t2, t1, identity)
+				// The first part of lemma var_bnd with p = q_T, a = −r², b = r² and c = d_T.
+				add("var_bnd", q*square(d+r2)/4+square(r2-d)/4+q*square(2*r2)-(r.expect(t2, t1, square)-similar*similar))
+				if d >= r2/3 {
+					add("bounds_of_expt (a)", similar-(3*d/2-(0.5+math.Sqrt(6*q))*r2))
+				}
+			}
+		}
+		least := map[string]float64{printed: math.Inf(1), repaired: math.Inf(1)}
+		ahead := math.Inf(1)
+		own, away := mean(r.class(y)), math.Sqrt(squaredDistance(r.z[i], mean(t2)))
+		for other := range r.classes {
+			if other == y {
+				continue
+			}
+			members := r.class(other)
+			similar, theirs := r.expect(t2, members, identity), mean(members)
+			if i == t2[0] { // |T1| is (n − 1) m, |T2| is m, |D(k)| is n m and N is K n m.
+				part, whole := float64(len(t2)), float64(len(members))
+				root := math.Sqrt(k*whole*r2*r2/r.d + 30*part*r2*r2 - whole*d*d)
+				add("bounds_of_expt (c)", (root+math.Sqrt(float64(len(t1))*q)*d+math.Sqrt(part*p)*delta)/math.Sqrt(whole)-similar)
+			}
+			margin, gap := r.expect(t2, r.class(y), identity)-similar, dot(own, own)-dot(theirs, theirs)
+			least[printed], least[repaired] = min(least[printed], margin-4*r.r*away), min(least[repaired], margin-2*r.r*away-gap/2)
+			ahead = min(ahead, squaredDistance(r.z[i], theirs)-squaredDistance(r.z[i], own))
+		}
+		for name, margin := range least {
+			if math.Abs(margin) < 1e-9*r2 {
+				unsure[name] = true
+			} else if margin > 0 {
+				add(name, ahead)
+			}
+		}
+	}
+	for name := range unsure {
+		delete(cases, name)
+	}
+	return cases
+}
+
 func TestLemmasOnRandomFeatures(t *testing.T) {
-	fails := map[string]int{}
+	fails, compared := map[string]int{}, map[string]int{}
 	for seed := range uint64(3000) {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		f := sample(rng)
@@ -32,16 +108,36 @@ func TestLemmasOnRandomFeatures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range f.Lemmas(tails, (0.125+0.125*rng.Float64())/r2) {
+		alpha := (0.125 + 0.125*rng.Float64()) / r2
+		want := newReference(f).lemmas(tails, alpha)
+		for _, c := range f.Lemmas(tails, alpha) {
 			if c.Fails > 0 {
 				fails[c.Name]++
 			}
 			if c.Cases < c.Fails || (c.Cases == 0) != math.IsInf(c.Slack, 1) {
 				t.Fatalf("%+v", c)
 			}
+			slacks, sure := want[c.Name]
+			if !sure {
+				continue
+			}
+			compared[c.Name]++
+			least := math.Inf(1)
+			for _, slack := range slacks {
+				least = min(least, slack)
+			}
+			scale := r2 * r2 * float64(f.Len())
+			if c.Cases != len(slacks) || !(math.Abs(c.Slack-least) <= 1e-11*max(r2, scale)) && c.Slack != least {
+				t.Errorf("seed %d: %+v, want %d cases and least slack %g", seed, c, len(slacks), least)
+			}
 		}
 	}
 	t.Log("sets on which lemmas fail, of 3000:", fails)
+	for _, c := range RandomLabels(2, 2, 2, 0.1, 1).Lemmas(Tails{}, 0.2) {
+		if compared[c.Name] < 1000 {
+			t.Errorf("%s was compared on %d sets", c.Name, compared[c.Name])
+		}
+	}
 	// These hold for all features: the first by Cauchy's inequality, the others because a share of low pairs bounds mean and variance. The remaining
 	// lemmas need an optimum, or fail.
 	for _, name := range []string{"condition_cls_correct, E15", "var_bnd", "bounds_of_expt (a)", "bounds_of_expt (b)"} {
@@ -110,7 +206,8 @@ func TestCounterexampleToTheVarianceLemma(t *testing.T) {
 	if plus := (1-q)*(1-d)*(1-d)/4 + q*(1+d)*(1+d)/4 + q; math.Abs(q-0.095) > 1e-12 || plus > variance-0.1 {
 		t.Errorf("q_T %g: variance %g, with plus signs %g", q, variance, plus)
 	}
-	if c := check(t, f, tails, "var_bnd"); c.Cases != 4 || c.Fails != 0 {
+	// (0.1² + 0.095·1.9²)/4 + 4·0.095 = 0.4682, minus the variance 1 − 0.81² = 0.3439.
+	if c := check(t, f, tails, "var_bnd"); c.Cases != 4 || c.Fails != 0 || math.Abs(c.Slack-(0.4682375-0.3439)) > 1e-12 {
 		t.Errorf("%+v", c)
 	}
 }
@@ -178,20 +275,32 @@ func TestBarlowTwinsSandwich(t *testing.T) {
 		if b.PrintedLow > b.Alignment+1e-9 {
 			printedLowFails++
 		}
-		// C_ij by its definition, on the first dimension.
-		n := f.Len()
-		square := mat.Dot(f.Z.ColView(0), f.Z.ColView(0)) / float64(n)
-		c00 := 0.0
-		for k := range n {
-			for l := range n {
-				if k/f.Views == l/f.Views && square > 0 {
-					c00 += f.Z.At(k, 0) * f.Z.At(l, 0) / square / float64(f.Groups()*f.Views*f.Views)
+		// C_ij by its definition, from the pairs of views of each image.
+		r, mean := newReference(f), float64(f.Groups()*f.Views*f.Views)
+		rms := make([]float64, f.Dim)
+		for c := range rms {
+			rms[c] = math.Sqrt(mat.Dot(f.Z.ColView(c), f.Z.ColView(c)) / float64(f.Len()))
+		}
+		alignment, diversity := 0.0, 0.0
+		for i := range f.Dim {
+			for j := range f.Dim {
+				sum := 0.0
+				for k := range r.z {
+					for _, l := range r.t2(k) {
+						if rms[i]*rms[j] > 0 {
+							sum += r.z[k][i] / rms[i] * r.z[l][j] / rms[j] / mean
+						}
+					}
+				}
+				if i == j {
+					alignment += (1 - sum) * (1 - sum)
+				} else {
+					diversity += sum * sum
 				}
 			}
 		}
-		if f.Dim == 1 {
-			close(t, "Σ (1 − C_ii)²", b.Alignment, (1-c00)*(1-c00), 1)
-		}
+		close(t, "Σ (1 − C_ii)²", b.Alignment, alignment, 1)
+		close(t, "Σ C_ij²", b.Diversity, diversity, float64(f.Dim*f.Dim))
 	}
 	if printedLowFails == 0 {
 		t.Error("the printed lower bound holds everywhere, which contradicts erratum E19")

@@ -246,6 +246,98 @@ func TestQuantitiesAgreeWithTheirDefinitions(t *testing.T) {
 	}
 }
 
+func TestQuantitiesOfAnEncoder(t *testing.T) {
+	alone := 0
+	for seed := range uint64(300) {
+		f := sample(rand.New(rand.NewPCG(seed, 12)))
+		if f.Radius != 1 { // The thresholds are those of the unit sphere.
+			continue
+		}
+		const c = 2 // 1/(2α) at α = 1/4.
+		r, n := newReference(f), float64(f.Len())
+		surely, perhaps := 0.0, 0.0 // The share of views of which lemma sum_delta is false by more than rounding.
+		want := map[string]float64{"error": r.errorRate(), "omega": r.omega(), "p": 0, "q": 0}
+		for i := range r.z {
+			t2, t1 := r.t2(i), r.t1(i)
+			want["p"], want["q"] = max(want["p"], r.viewTail(i, 0.9)), max(want["q"], r.classTail(i, 0.5))
+			same, view, other := 0.0, 0.0, 0.0
+			for j := range r.z {
+				switch s := r.s(i, j); {
+				case r.label[j] != r.label[i]:
+					other += 1 - s*s
+				case r.image[j] != r.image[i]:
+					same += 1 - s*s
+				default:
+					view += square(1-c) - square(s-c)
+				}
+			}
+			if lack := (1-1/r.d)*n - same - view - other; lack > 1e-6 {
+				surely, perhaps = surely+1/n, perhaps+1/n
+			} else if lack > -1e-12 {
+				perhaps += 1 / n
+			}
+			for name, value := range map[string]float64{
+				"p_mean": r.viewTail(i, 0.9), "q_mean": r.classTail(i, 0.5), "view_similarity": r.expect(t2, t2, identity),
+				"class_similarity": r.expect(t2, t1, identity), "isotropy_defect": r.correlated(i) - 1/r.d,
+				"sum_delta": (same + view + other) / ((1 - 1/r.d) * n), "delta_same": same / n, "delta_other": other / n,
+			} {
+				want[name] += value / n
+			}
+		}
+		moments := f.MomentBound()
+		comparison, err := f.Compare(9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range map[string]float64{
+			"geometric": moments.Geometric, "moments": moments.Value, "across": moments.Across, "inside": moments.Inside, "margined": moments.Margined,
+			"effective_rank": f.EffectiveRank(), "printed_margin": comparison.Printed.Margin, "repaired_margin": comparison.Repaired.Margin,
+			"p_best": comparison.RepairedAt.ViewTail, "q_best": comparison.RepairedAt.ClassTail,
+			"delta_best": comparison.RepairedAt.ViewThreshold, "d_best": comparison.RepairedAt.ClassThreshold,
+			"printed": 1, "repaired": 1, "printed_domain": 0, // As far as a theorem does not apply.
+		} {
+			want[name] = value
+		}
+		if comparison.Printed.Domain {
+			want["printed"], want["printed_domain"] = min(1, comparison.Printed.Value), 1
+		}
+		if comparison.Repaired.Domain {
+			want["repaired"] = min(1, comparison.Repaired.Value)
+		}
+		if f.Images == 1 {
+			delete(want, "class_similarity") // There are no pairs of images.
+			alone++
+		}
+		got, curves, err := f.Quantities(9)
+		if err != nil || !same(curves, comparison.Curves) {
+			t.Fatal(curves, err)
+		}
+		if fails := got["sum_delta_fails"]; fails < surely-1e-9 || fails > perhaps+1e-9 {
+			t.Errorf("seed %d: sum_delta fails for a share of %g, want %g to %g", seed, fails, surely, perhaps)
+		}
+		for name, value := range want {
+			if math.IsNaN(value) || math.IsInf(value, 0) {
+				if _, there := got[name]; there {
+					t.Errorf("seed %d: %s is %g, want none", seed, name, got[name])
+				}
+				continue
+			}
+			if _, there := got[name]; !there {
+				t.Errorf("seed %d: no %s", seed, name)
+			}
+			close(t, name, got[name], value, n)
+		}
+		for name := range got {
+			if _, there := want[name]; !there && name != "sum_delta_fails" {
+				t.Errorf("seed %d: %s is %g, want none", seed, name, got[name])
+			}
+		}
+	}
+	if alone == 0 {
+		t.Error("no set has a single image in each class")
+	}
+}
+
 func TestCurvesAreTheTailsAtEachThreshold(t *testing.T) {
 	f := OrthogonalClasses(3, 7, 3, 0.4, 3)
 	r := newReference(f)

@@ -228,3 +228,18 @@ func ExampleOptions_Embed() {
 	fmt.Println("nearer within a class:", distance(points[0], points[1]) < distance(points[0], points[4]))
 	// Output: nearer within a class: true
 }
+
+func ExampleAffinities() {
+	// Two pairs lie far from each other. At perplexity 1 each vector has only its nearest for a neighbour, so that p_01 is (1 + 1)/(2·4).
+	p, err := Affinities(mat.NewDense(4, 1, []float64{0, 1, 10, 11}), 1)
+	fmt.Printf("%.2f %.2f %.2f, %v\n", p.At(0, 1), p.At(2, 3), p.At(0, 2), err)
+	// Output: 0.25 0.25 0.00, <nil>
+}
+
+func ExampleDivergence() {
+	// All of P is between the first two of three vectors. Three equal points have q = 1/6 for each of six pairs, which is log(½/(1/6)) = log 3 away; with the third far from
+	// the others Q is nearly P.
+	p := mat.NewSymDense(3, []float64{0, 0.5, 0, 0.5, 0, 0, 0, 0, 0})
+	fmt.Printf("%.3f %.3f\n", Divergence(p, make([]Point, 3)), Divergence(p, []Point{{0, 0}, {0, 0}, {1000, 0}}))
+	// Output: 1.099 0.000
+}

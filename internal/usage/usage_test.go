@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"os"
 	"testing"
 	"time"
 )
@@ -19,9 +20,8 @@ func TestCPUCountsWorkAndNotSleep(t *testing.T) {
 }
 
 func TestPeakMemorySeesWhatWasFreed(t *testing.T) {
-	if status("VmHWM") == 0 {
-		t.Log("this system does not report memory")
-		return
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil || status("VmHWM") == 0 {
+		t.Skip("this system does not report memory:", err)
 	}
 	var kept []byte
 	peak := PeakMemory(func() {
@@ -31,7 +31,7 @@ func TestPeakMemorySeesWhatWasFreed(t *testing.T) {
 		}
 		kept = nil
 	})
-	if peak != 0 && (peak < 32<<20 || peak > 512<<20) {
+	if peak < 32<<20 || peak > 512<<20 {
 		t.Errorf("64 MiB written, a peak of %d bytes", peak)
 	}
 }

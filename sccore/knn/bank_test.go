@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -154,6 +155,9 @@ func TestBankOfHugeAndTinyFeatures(t *testing.T) {
 
 // TestClassifierHoldsNoVotesOfTheWholeBank has so many classes that one number for each feature and class would be 320 MB.
 func TestClassifierHoldsNoVotesOfTheWholeBank(t *testing.T) {
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
+		t.Skip("this system does not report memory:", err)
+	}
 	const n, classes = 40000, 2000
 	rng := rand.New(rand.NewPCG(9, 9))
 	bank, labels := exactRows(rng, n), make([]int32, n)
@@ -166,7 +170,7 @@ func TestClassifierHoldsNoVotesOfTheWholeBank(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if peak > 100<<20 {
+	if t.Logf("a peak of %d MB", peak>>20); peak > 100<<20 {
 		t.Errorf("it took %d MB", peak>>20)
 	}
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/knn"
-	"github.com/semcon/semcon/sccore/progress"
 )
 
 func ExampleFind() {
@@ -16,7 +15,7 @@ func ExampleFind() {
 	}
 	// Four images with features of dimension 2: two near the first axis, two near the second.
 	features := []float32{1, 0, 0.9, 0.1, 0, 1, 0.1, 0.8}
-	neighbours, err := knn.Find(context.Background(), b, features, 2, 1, progress.Discard)
+	neighbours, err := knn.Find(context.Background(), b, features, 2, 1)
 	if err != nil {
 		panic(err)
 	}

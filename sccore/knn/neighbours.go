@@ -19,7 +19,6 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/samber/lo"
-	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/settings"
 )
@@ -40,18 +39,18 @@ const DefaultK = 20
 // All pairs are compared in the blocks of a [Bank]. The host holds the features and the result, 2.0 GB and 0.1 GB for ImageNet's 1.28 million images and
 // ViT-S. Time is O(N²): 1.6·10¹² pairs there, hours on a few cores; BenchmarkFind reports pairs per second.
 //
-// Find reports to bar how many images are done. The error is ctx's or one line that says what is wrong with the features.
-func Find(ctx context.Context, b compute.Backend, features []float32, dim, k int, bar progress.Bar) (*Neighbours, error) {
+// The error is ctx's or one line that says what is wrong with the features.
+func Find(ctx context.Context, b compute.Backend, features []float32, dim, k int) (*Neighbours, error) {
 	bank, err := NewBank(b, features, dim)
 	if err != nil {
 		return nil, fmt.Errorf("neighbours: %w", err)
 	}
 	defer bank.Close()
-	return bank.neighbours(ctx, k, bar)
+	return bank.neighbours(ctx, k)
 }
 
 // neighbours are the k nearest others of each feature.
-func (bank *Bank) neighbours(ctx context.Context, k int, bar progress.Bar) (*Neighbours, error) {
+func (bank *Bank) neighbours(ctx context.Context, k int) (*Neighbours, error) {
 	n := bank.Len()
 	if k < 1 || k >= n {
 		return nil, fmt.Errorf("neighbours: k %d of %d images, want 1 to %d", k, n, n-1)
@@ -63,9 +62,6 @@ func (bank *Bank) neighbours(ctx context.Context, k int, bar progress.Bar) (*Nei
 			if int(other.index) != image && len(out.Indices) < (image+1)*k {
 				out.Indices = append(out.Indices, other.index)
 			}
-		}
-		if done := image + 1; done%bank.blocks.queries == 0 || done == n {
-			bar.Set(done, "")
 		}
 	})
 }
@@ -92,7 +88,7 @@ func Stored(ctx context.Context, b compute.Backend, path string, images, k int, 
 		return found, err
 	}
 	features, dim := try.E2(encode())
-	found := try.E1(Find(ctx, b, features, dim, min(k, images-1), progress.Discard))
+	found := try.E1(Find(ctx, b, features, dim, min(k, images-1)))
 	found.Source = source
 	return found, found.Write(path)
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/internal/testbackend"
-	"github.com/semcon/semcon/sccore/progress"
 )
 
 // nearestReference sorts all other images by cosine in float64, the lower index first among equals.
@@ -72,7 +71,7 @@ func TestNeighboursAreTheNearest(t *testing.T) {
 					t.Fatal(err)
 				}
 				bank.blocks = s
-				found, err := bank.neighbours(t.Context(), c.k, progress.Discard)
+				found, err := bank.neighbours(t.Context(), c.k)
 				bank.Close()
 				if err != nil {
 					t.Fatal(err)
@@ -91,7 +90,7 @@ func TestFindInItsOwnBlocks(t *testing.T) {
 	for i := range features {
 		features[i] = float32(rng.NormFloat64())
 	}
-	found, err := Find(t.Context(), testbackend.Fastest(t), features, 8, 3, progress.Discard)
+	found, err := Find(t.Context(), testbackend.Fastest(t), features, 8, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,13 +113,13 @@ func TestFindSaysWhatIsWrong(t *testing.T) {
 		"feature vector 1: value 1 is NaN":  {[]float32{1, 0, 0, float32(math.NaN()), 1, 1}, 2, 1},
 		"feature vector 0: value 0 is +Inf": {[]float32{float32(math.Inf(1)), 0, 0, 1}, 2, 1},
 	} {
-		if _, err := Find(t.Context(), b, c.features, c.dim, c.k, progress.Discard); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Find(t.Context(), b, c.features, c.dim, c.k); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Find(ctx, b, good, 2, 1, progress.Discard); !errors.Is(err, context.Canceled) {
+	if _, err := Find(ctx, b, good, 2, 1); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v after it was cancelled", err)
 	}
 }
@@ -194,7 +193,7 @@ func BenchmarkFind(b *testing.B) {
 	}
 	backend := testbackend.Fastest(b)
 	for b.Loop() {
-		if _, err := Find(b.Context(), backend, features, dim, DefaultK, progress.Discard); err != nil {
+		if _, err := Find(b.Context(), backend, features, dim, DefaultK); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,8 +1,10 @@
 package metrics
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -47,6 +49,61 @@ func TestSimilarity(t *testing.T) {
 	for _, bad := range [][]float32{nil, {1}, {1, 2}, {float32(math.NaN()), 1, 2, 3, 1, 1, 1, 1}} {
 		if _, err := MeasureSimilarity(bad, bad, 2); err == nil {
 			t.Errorf("%v has a similarity", bad)
+		}
+	}
+}
+
+// TestKeptNeighboursByBruteForce has two encoders that agree in about half of the ten nearest neighbours. Of 2000 places 1024 are compared, evenly spread.
+func TestKeptNeighboursByBruteForce(t *testing.T) {
+	const dim = 4
+	for _, n := range []int{7, 300, 2000} {
+		rng := rand.New(rand.NewPCG(uint64(n), 5))
+		a, b := make([]float32, n*dim), make([]float32, n*dim)
+		for i := range a {
+			a[i] = float32(rng.NormFloat64() + 0.3)
+			b[i] = a[i] + float32(0.25*rng.NormFloat64())
+		}
+		if n == 7 { // All six others are the nearest, whatever the features.
+			for i := range b {
+				b[i] = float32(rng.NormFloat64())
+			}
+		}
+		places := min(n, 1024)
+		nearest := func(features []float32, i int) (others []int) {
+			cosine := func(j int) float64 {
+				x, y := features[i*n/places*dim:], features[j*n/places*dim:]
+				var xy, xx, yy float64
+				for c := range dim {
+					u, v := float64(x[c]), float64(y[c])
+					xy, xx, yy = xy+u*v, xx+u*u, yy+v*v
+				}
+				return xy / math.Sqrt(xx*yy)
+			}
+			cosines := make([]float64, places)
+			for j := range cosines {
+				cosines[j] = cosine(j)
+				if j != i {
+					others = append(others, j)
+				}
+			}
+			slices.SortFunc(others, func(x, y int) int { return cmp.Compare(cosines[y], cosines[x]) })
+			return others[:min(10, places-1)]
+		}
+		kept, all := 0, 0
+		for i := range places {
+			ofB := nearest(b, i)
+			for _, j := range nearest(a, i) {
+				if all++; slices.Contains(ofB, j) {
+					kept++
+				}
+			}
+		}
+		want := float64(kept) / float64(all)
+		if n > 7 && (want < 0.3 || want > 0.7) {
+			t.Errorf("%d places: the brute force keeps %g, which tests little", n, want)
+		}
+		if got, err := MeasureSimilarity(a, b, dim); err != nil || math.Abs(got.Kept-want) > 1e-12 {
+			t.Errorf("%d places: %g of the neighbours are kept, want %g, %v", n, got.Kept, want, err)
 		}
 	}
 }

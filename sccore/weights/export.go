@@ -214,7 +214,7 @@ func Take(path string, store *model.Store, keys func(variable string) []string) 
 		for variable := range store.IterVariables() {
 			shape := variable.Shape().Dimensions
 			key, found := lo.Find(keys(variable.Path()), func(key string) bool {
-				return lo.HasKey(all, key) && slices.Equal(withoutOnes(all[key].shape), withoutOnes(torchShape(shape)))
+				return lo.HasKey(all, key) && slices.Equal(lo.Without(all[key].shape, 1), lo.Without(torchShape(shape), 1))
 			})
 			if !found {
 				continue
@@ -231,11 +231,6 @@ func Take(path string, store *model.Store, keys func(variable string) []string) 
 		return nil
 	})
 	return taken, err
-}
-
-// withoutOnes is a shape without axes of length 1.
-func withoutOnes(shape []int) []int {
-	return slices.DeleteFunc(slices.Clone(shape), func(dim int) bool { return dim == 1 })
 }
 
 // FitsIn returns an error unless the tensors of a file have as many values as a transformer needs that its metadata describes. Such a number may be any, and

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/settings"
 )
@@ -134,6 +133,13 @@ func FuzzIndex(f *testing.F) {
 func FuzzFacts(f *testing.F) {
 	addSeeds(f, "families/dinov3.transformers/config.json", "families/dinov3.timm/config.json", "families/dino.transformers/config.json")
 	f.Add([]byte(`{"size":{"shortest_edge":256},"crop_size":224,"do_center_crop":true,"image_mean":[0.5,0.5,0.5]}`))
+	f.Add([]byte(`{"architecture":"vit_small_patch16_224","mean":[2,2,2]}`)) // Out of range.
+	f.Add([]byte(`{"image_processor_type":"ViTImageProcessor","size":10000}`))
+	// The content is timm's config.json, and transformers' preprocessor_config.json without a config.json and beside one.
+	folders := []string{f.TempDir(), f.TempDir(), f.TempDir()}
+	if err := os.WriteFile(filepath.Join(folders[2], "config.json"), []byte(`{"model_type":"vit"}`), 0o600); err != nil {
+		f.Fatal(err)
+	}
 	path := filepath.Join("testdata", "families", "dinov3.timm", "model.safetensors")
 	file, err := openSources(path)
 	if err != nil {
@@ -156,12 +162,17 @@ func FuzzFacts(f *testing.F) {
 			if err != nil && (strings.Contains(err.Error(), "\n") || len(err.Error()) > 2000) {
 				t.Errorf("%.200q… is not one line", err)
 			}
-			for _, read := range []func([]byte) (datasets.Preprocessing, int, error){
-				fromTimm, func(text []byte) (datasets.Preprocessing, int, error) { return fromTransformers(text, "vit") },
-				func(text []byte) (datasets.Preprocessing, int, error) { return fromTransformers(text, "") },
-			} {
-				if p, size, err := read(content); err == nil && size > 0 {
-					_ = settings.Check(p)
+			for i, folder := range folders {
+				name := []string{"config.json", "preprocessor_config.json"}[min(i, 1)]
+				if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				p, size, source, err := ReadPreprocessing(filepath.Join(folder, ModelFile))
+				if wrong := settings.Check(p); err == nil && (wrong != nil || size < 1 || size > 1<<13 || source != "" && source != filepath.Join(folder, name)) {
+					t.Errorf("%+v for %d pixels from %q: %v", p, size, source, wrong)
+				}
+				if err != nil && (strings.Contains(err.Error(), "\n") || len(err.Error()) > 2000 || !strings.Contains(err.Error(), filepath.Join(folder, name))) {
+					t.Errorf("%.200q… is not one line that names %s", err, name)
 				}
 			}
 		})

@@ -65,7 +65,7 @@ func Feasibility() Heatmap {
 // TailCurves draws p_T against δ_T and q_T against d_T, from a share of the largest threshold on: the supremum and the mean over images.
 func TailCurves(c theory.TailCurves, from float64) CurvesRow {
 	last := len(c.Thresholds) - 1
-	first := min(sort.SearchFloat64s(c.Thresholds, from*c.Thresholds[last]), last-1)
+	first := min(sort.SearchFloat64s(c.Thresholds, from*c.Thresholds[last]), max(0, last-1))
 	x := c.Thresholds[first:]
 	return CurvesRow{
 		{X: "δ_T", Y: "p_T", Series: []Series{{Name: "supremum", X: x, Y: c.View[first:]}, {Name: "mean over images", X: x, Y: c.MeanView[first:]}}},

@@ -117,6 +117,9 @@ func TestTailCurves(t *testing.T) {
 	if x := f[0].Series[0].X; x[0] < 0.5 || x[len(x)-1] != 1 {
 		t.Errorf("thresholds from %g to %g", x[0], x[len(x)-1])
 	}
+	if curves, err = features.TailCurves([]float64{0.5}); err != nil || len(TailCurves(curves, 0)[0].Series[0].X) != 1 {
+		t.Errorf("one threshold: %v", err)
+	}
 }
 
 func TestUprightNames(t *testing.T) {

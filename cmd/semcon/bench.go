@@ -122,6 +122,9 @@ func benchVerb(c *cobra.Command, flags flagTexts) {
 func benchFolder() (work string, remove func()) {
 	others, _ := filepath.Glob(filepath.Join(os.TempDir(), "semcon-bench-*"))
 	for _, other := range others {
+		if info, err := os.Stat(other); err != nil || time.Since(info.ModTime()) < time.Minute {
+			continue // Its process may be about to lock it.
+		}
 		if unlock, free, err := filelock.Try(filepath.Join(other, "lock")); err == nil && free {
 			os.RemoveAll(other)
 			unlock()

@@ -175,16 +175,23 @@ type modelDrawing struct {
 	paths, stems []string // Of the images: their files, and their names without folder and ending.
 }
 
-// open finds the images of which the pictures end so, and opens the engine. Two images with one name would overwrite each other's pictures.
-func (d *modelDrawing) open(inputs []string, ending string) compute.Backend {
+// open finds the images whose pictures have these endings, and opens the engine. No picture may replace an image or the picture of another image.
+func (d *modelDrawing) open(inputs []string, endings ...string) compute.Backend {
 	refuse(len(inputs) > 0 && d.Weights == "", "--weights FILE is missing")
 	d.paths = findImages(inputs)
 	for _, path := range d.paths {
 		stem := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 		if i := slices.Index(d.stems, stem); i >= 0 {
-			try.E(usagef("%s and %s would both become %s%s", d.paths[i], path, stem, ending))
+			try.E(usagef("%s and %s would both become %s%s", d.paths[i], path, stem, endings[0]))
 		}
 		d.stems = append(d.stems, stem)
+	}
+	images := lo.SliceToMap(d.paths, func(path string) (string, bool) { return try.E1(filepath.Abs(path)), true })
+	for _, stem := range d.stems {
+		for _, ending := range endings {
+			picture := try.E1(filepath.Abs(filepath.Join(d.Out, stem+ending)))
+			refuse(images[picture], "--out: %s would replace the input of that name; name another folder", picture)
+		}
 	}
 	requireWritable("out", d.Out)
 	return try.E1(backend.Open())
@@ -214,7 +221,7 @@ func segmentVerb(c *cobra.Command, flags flagTexts) {
 	d := modelDrawing{title: c.Name()}
 	flags.bind(c, &d)
 	c.Run = func(c *cobra.Command, inputs []string) {
-		engine := d.open(inputs, "_mask.png")
+		engine := d.open(inputs, "_mask.png", "_overlay.png")
 		model := try.E1(finetune.OpenSegmentationModel(engine, d.Weights))
 		defer model.Close()
 		about := fmt.Sprintf("%s on %s: %s", model.Segmenter.ViT.Name, model.Dataset, strings.Join(model.Classes, ", "))

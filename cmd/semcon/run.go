@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -340,7 +341,7 @@ func (t *slurmTime) Set(text string) error {
 	}
 	for i, part := range parts {
 		n, err := strconv.ParseUint(part, 10, 31)
-		if err != nil || i >= len(units) {
+		if err != nil || i >= len(units) || n > uint64(math.MaxInt64/len(units)/int(units[i])) {
 			return errors.New("want a time such as 36h, or as Slurm writes it: 1-12:00:00, 36:00:00 or minutes")
 		}
 		*t += slurmTime(time.Duration(n) * units[i])

@@ -171,7 +171,7 @@ const every = 2 * time.Second
 // describeRuns says how many runs of a folder are in which state, and in a line for each running process how far it is.
 func describeRuns(folder string, runs []report.Run) string {
 	var cells []study.CellStatus
-	calls := map[int]string{} // By process.
+	calls := map[string]string{} // By process.
 	for _, r := range runs {
 		if cells = append(cells, r.CellStatus); r.State == study.Running && r.Live.Call != "" {
 			calls[r.Live.Process] = r.Live.Call + r.Live.MemoryNote() + "\n"

@@ -36,7 +36,7 @@ func TestTimesOfSlurm(t *testing.T) {
 			t.Errorf("%s is %v, %v; want %s", text, read, err, want)
 		}
 	}
-	for _, text := range []string{"", "soon", "1-", "-5", "1:2:3:4", "1-2:3:4:5", "1-12h"} {
+	for _, text := range []string{"", "soon", "1-", "-5", "1:2:3:4", "1-2:3:4:5", "1-12h", "300000-0", "200000-0"} {
 		var read slurmTime
 		if err := read.Set(text); err == nil {
 			t.Errorf("%q passes for %v", text, read)

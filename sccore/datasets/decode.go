@@ -183,8 +183,8 @@ func withoutAlpha(c color.Color) color.RGBA {
 // ReadPhoto reads a JPEG or PNG at its full size, turned upright by its EXIF orientation. It has no mask. The error names the file.
 func ReadPhoto(path string) (*SegmentedImage, error) { return readPixels(path, orientationOf) }
 
-// readStored reads the pixels of an image as they are stored. Annotations belong to these: the EXIF orientation does not apply.
-func readStored(path string) (*SegmentedImage, error) {
+// ReadStored reads the pixels of an image as they are stored. Annotations belong to these: the EXIF orientation does not apply. The error names the file.
+func ReadStored(path string) (*SegmentedImage, error) {
 	return readPixels(path, func([]byte) orientation { return 1 })
 }
 

@@ -217,7 +217,10 @@ func FindImages(inputs ...string) (paths []string, skipped []Skipped, err error)
 				case !info.IsDir() && !isImageName(match):
 					skipped = append(skipped, Skipped{match, notImage})
 				default:
-					found, others := try.E2(FindImages(match))
+					found, others, err := FindImages(match)
+					if err != nil {
+						others = []Skipped{{match, strings.TrimPrefix(err.Error(), "image folder "+match+": ")}}
+					}
 					paths, skipped = append(paths, found...), append(skipped, others...)
 				}
 			}

@@ -15,7 +15,7 @@ func TestImagesAreNamedInOneGrammar(t *testing.T) {
 	for name, content := range map[string]string{
 		"photos/cat/0.png": "p", "photos/cat/1.JPG": "p", "photos/dog/0.png": "p", "photos/notes.md": "words", "photos/.hidden.png": "p",
 		"list.txt": "\ufeffphotos/dog/0.png\r\n\nmissing.png\n", "names": "photos/cat/0.png", "photo": "\xff\xd8\x00", "empty.txt": "\n", "binary.txt": "\n\n\x00\n",
-		"other/a[1].png": "p",
+		"other/a[1].png": "p", "more/cat.png": "p", "more/words/only.txt": "words",
 	} {
 		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 			t.Fatal(err)
@@ -56,6 +56,9 @@ func TestImagesAreNamedInOneGrammar(t *testing.T) {
 	}
 	if _, skipped, _ := FindImages("photos/*"); len(skipped) != 1 || skipped[0] != (Skipped{"photos/notes.md", notImage}) {
 		t.Errorf("skipped %v", skipped)
+	}
+	if got, skipped, err := FindImages("more/*"); err != nil || strings.Join(got, " ") != "more/cat.png" || len(skipped) != 1 || skipped[0] != (Skipped{"more/words", "contains no .jpg, .jpeg or .png file"}) {
+		t.Errorf("a pattern that matches a folder without images: %q, %v, %v", got, skipped, err)
 	}
 	for input, want := range map[string]string{
 		"none": "none: no such file", "empty.txt": "empty.txt: lists no images", "binary.txt": "binary.txt: line 3 is not a path",

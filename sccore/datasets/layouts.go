@@ -222,7 +222,7 @@ func namesIn(folder, ending string, nested bool) (names []string, err error) {
 
 func (s *layout) read(p pair) (out *SegmentedImage, err error) {
 	defer try.Handle(&err)
-	out = try.E1(readStored(p.image))
+	out = try.E1(ReadStored(p.image))
 	out.Mask, err = loadPath(p.mask, func(file []byte) (_ []uint8, err error) {
 		defer try.Handle(&err)
 		class, decode := s.classOf(p.kind), decodeIDs

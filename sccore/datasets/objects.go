@@ -164,7 +164,7 @@ func openCOCOObjects(annotations, images string, panoptic bool) (_ *ObjectImages
 	identity := fmt.Sprintf("COCO %s: %d images, %d categories, %s, sha256 of annotations, names and sizes %s",
 		filepath.Base(images), len(truth.Images), len(truth.Categories), kind, digest)
 	return NewObjectImages("COCO", identity, truth, func(i int) (*SegmentedImage, error) {
-		return readStored(filepath.Join(images, truth.Images[i].FileName))
+		return ReadStored(filepath.Join(images, truth.Images[i].FileName))
 	}), nil
 }
 

@@ -151,16 +151,20 @@ func TestPhotographsOfPhonesAreWithinTheLimit(t *testing.T) {
 	}
 }
 
-// TestOddSamplingIsNotDamage: a sampling of chroma that image/jpeg does not know is called so.
-func TestOddSamplingIsNotDamage(t *testing.T) {
+// TestOddJPEGsAreNotDamaged: a sampling of chroma and a kind of frame, arithmetic coding, that image/jpeg does not know are called so.
+func TestOddJPEGsAreNotDamaged(t *testing.T) {
 	file := encodeJPEG(t, flat(16, 16, color.White))
 	frame := bytes.Index(file, []byte{0xff, 0xc0})
 	file[frame+17] = 0x12 // Of the third component.
 	if JPEGDecoder != "image/jpeg" {
 		t.Skip("libjpeg-turbo reads it")
 	}
-	if _, err := decode(file, 8); err == nil || !strings.Contains(err.Error(), "is a JPEG of a kind that image/jpeg does not read") || strings.Contains(err.Error(), "damaged") {
-		t.Error(err)
+	arithmetic := encodeJPEG(t, flat(16, 16, color.White))
+	arithmetic[bytes.Index(arithmetic, []byte{0xff, 0xc0})+1] = 0xc9
+	for _, file := range [][]byte{file, arithmetic} {
+		if _, err := decode(file, 8); err == nil || !strings.Contains(err.Error(), "is a JPEG of a kind that image/jpeg does not read") || strings.Contains(err.Error(), "damaged") {
+			t.Error(err)
+		}
 	}
 }
 

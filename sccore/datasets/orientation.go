@@ -69,7 +69,8 @@ func pngChunks(file []byte) iter.Seq2[string, []byte] {
 // jpegSize reads the size from the header of a frame, for files that image/jpeg does not read.
 func jpegSize(file []byte) (width, height int) {
 	for marker, content := range jpegSegments(file) {
-		if 0xc0 <= marker && marker <= 0xc2 && len(content) >= 5 {
+		ofFrame := 0xc0 <= marker && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc // The three are tables and a reserved marker.
+		if ofFrame && len(content) >= 5 {
 			return int(binary.BigEndian.Uint16(content[3:])), int(binary.BigEndian.Uint16(content[1:]))
 		}
 	}

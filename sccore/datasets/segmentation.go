@@ -108,13 +108,11 @@ func (s *AnnotatedScenes) Read(i int, pixels []uint8, size int) (Size, error) {
 
 // Background is the label of background, or 0 if no class is.
 func (s *AnnotatedScenes) Background() uint8 {
-	return lo.Ternary[uint8](hasBackground(s.Classes), 1, 0)
+	return lo.Ternary[uint8](lo.FirstOrEmpty(s.Classes) == "background", 1, 0)
 }
 
 // HasBackground reports whether the first class is background, whose pairs say nothing about correspondences.
-func (s *Segmentation) HasBackground() bool { return hasBackground(s.Classes) }
-
-func hasBackground(classes []string) bool { return len(classes) > 0 && classes[0] == "background" }
+func (s *Segmentation) HasBackground() bool { return lo.FirstOrEmpty(s.Classes) == "background" }
 
 // Square returns image i resized to a square, [size, size, 3].
 func (s *AnnotatedScenes) Square(i, size int) []uint8 {

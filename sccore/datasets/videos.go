@@ -112,7 +112,7 @@ func openDAVISVideo(root, name string, digest fileDigest) (v Video, release stri
 	}
 	v.Frame = func(i int) (_ []uint8, err error) {
 		defer try.Handle(&err)
-		picture := try.E1(readStored(frame(frames[i])))
+		picture := try.E1(ReadStored(frame(frames[i])))
 		return picture.Pixels, fits(picture.Name, Size{picture.Height, picture.Width})
 	}
 	v.Mask = func(i int) ([]uint8, error) {

@@ -60,7 +60,7 @@ func (k Keypoints) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 // squashed returns the patch features of an image that is resized to a square.
 func (k Keypoints) squashed(e *Encoder, path string) (m FeatureMap, err error) {
 	defer try.Handle(&err)
-	photo := try.E1(datasets.ReadPhoto(path))
+	photo := try.E1(datasets.ReadStored(path))
 	by := e.Preprocessing
 	by.CropMode, by.CropPct, by.Resize = datasets.Squash, 1, 0
 	pixels, size, err := by.Apply(photo.Image(), k.Size, e.ViT.PatchSize)

@@ -11,6 +11,7 @@ import (
 	"github.com/dsnet/try"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/settings"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -95,9 +96,10 @@ func discover(ctx context.Context, e *Encoder, d Data, find ObjectDiscovery) (r 
 // objectIn returns the box of the object that is discovered in an image.
 func objectIn(e *Encoder, path string, find ObjectDiscovery) (box Box, err error) {
 	defer try.Handle(&err)
-	photo := try.E1(datasets.ReadPhoto(path))
-	patch := e.ViT.PatchSize
+	photo, patch := try.E1(datasets.ReadStored(path)), e.ViT.PatchSize
 	size := datasets.Size{Height: (photo.Height + patch - 1) / patch * patch, Width: (photo.Width + patch - 1) / patch * patch}
+	places := size.Height / patch * size.Width / patch
+	try.E(settings.Fit(settings.MaxBytes, fmt.Sprintf("%s: the similarities of %d patches", path, places), places, places, 8))
 	im := Image{Name: path, Height: size.Height, Width: size.Width, Pixels: make([]float32, size.Height*size.Width*3)} // Padded with 0, as in the official code.
 	for y, normal := 0, e.Preprocessing.Normalize(photo.Pixels); y < photo.Height; y++ {
 		copy(im.Pixels[y*size.Width*3:], normal[y*photo.Width*3:(y+1)*photo.Width*3])
@@ -143,6 +145,9 @@ func (l LOST) find(features []float32, rows, columns, dim int) ([]bool, error) {
 func (t TokenCut) find(features []float32, rows, columns, dim int) ([]bool, error) {
 	const weak = 1e-5
 	n := rows * columns
+	if n == 1 {
+		return []bool{true}, nil
+	}
 	unit := slices.Clone(features)
 	unitLength(unit, dim)
 	like := products(unit, n, dim)

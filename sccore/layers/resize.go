@@ -1,7 +1,6 @@
 package layers
 
 import (
-	"cmp"
 	"math"
 
 	"github.com/gomlx/compute/shapes"
@@ -100,16 +99,13 @@ func averageWeights(from, to int) []float64 {
 }
 
 // RoIAlign pools one box of each feature map to OutputSize×OutputSize features (He et al., Mask R-CNN, 2017), as torchvision.ops.roi_align
-// does with aligned=True: each bin is the mean of SamplingRatio×SamplingRatio bilinear samples. A box without width or height is sampled at
-// one place along that axis; with a SamplingRatio of 0 it has no samples, and its features are 0.
+// does with aligned=True and a sampling_ratio of 0: each bin is the mean of bilinear samples, along each axis as many as its size in features, rounded
+// up. A box without width or height has no samples, and its features are 0.
 //
 // The paper aligns two views with it ("Cross-view alignment"). Given each view's box of the overlap, from [views.Overlap], the pooled
 // features of both views belong to the same places in the image.
 type RoIAlign struct {
-	OutputSize int `json:"size"` // Bins along each axis, at least 1.
-
-	// SamplingRatio is the number of samples per bin along each axis. As in torchvision, 0 means the size of the bin in features, rounded up.
-	SamplingRatio int `json:"samples"`
+	OutputSize int // Bins along each axis, at least 1.
 }
 
 // Pool returns [N, OutputSize, OutputSize, D] for features [N, H, W, D].
@@ -140,7 +136,7 @@ func (r RoIAlign) Pool(features, boxes, flips *Node) *Node {
 // the length of the box are shares of the line, and flip is 1 to mirror the bins; all are [n, 1, 1].
 func (r RoIAlign) sampling(offset, length, flip *Node, extent int) *Node {
 	g, dtype := offset.Graph(), offset.DType()
-	most := cmp.Or(r.SamplingRatio, int(math.Ceil(float64(extent)/float64(r.OutputSize))))
+	most := int(math.Ceil(float64(extent) / float64(r.OutputSize)))
 	bin := Iota(g, shapes.Make(dtype, 1, r.OutputSize, 1), 1)
 	bin = Add(bin, Mul(flip, AddScalar(MulScalar(bin, -2), float64(r.OutputSize-1))))
 	from := Iota(g, shapes.Make(dtype, 1, 1, extent), 2)
@@ -148,10 +144,7 @@ func (r RoIAlign) sampling(offset, length, flip *Node, extent int) *Node {
 	// Feature i lies at i + 1/2 from the start of the line.
 	step := MulScalar(length, float64(extent)/float64(r.OutputSize))
 	start := AddScalar(MulScalar(offset, float64(extent)), -0.5)
-	samples := Scalar(g, dtype, most)
-	if r.SamplingRatio == 0 {
-		samples = MinScalar(Ceil(step), most) // None in a box of no length.
-	}
+	samples := MinScalar(Ceil(step), most) // None in a box of no length.
 	divisor := MaxScalar(samples, 1)
 	var sum *Node
 	for i := range most {

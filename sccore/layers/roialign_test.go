@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/gomlx/compute"
@@ -35,7 +36,7 @@ func readRoIAlignCases(t *testing.T) (cases []roiAlignCase) {
 	if len(cases) != 7 {
 		t.Fatalf("%d cases of RoI-Align, want 7", len(cases))
 	}
-	return cases
+	return slices.DeleteFunc(cases, func(c roiAlignCase) bool { return c.Samples > 0 }) // Of a fixed number of samples.
 }
 
 func TestRoIAlignAgreesWithTorchvision(t *testing.T) {
@@ -44,7 +45,7 @@ func TestRoIAlignAgreesWithTorchvision(t *testing.T) {
 			n, width, dim := c.Dims[0], c.Dims[2], c.Dims[3]
 			features := tensors.FromFlatDataAndDimensions(c.Features, c.Dims...)
 			pool := MustNewExec(b, func(features, boxes, flips *Node) *Node {
-				return RoIAlign{OutputSize: c.Size, SamplingRatio: c.Samples}.Pool(features, boxes, flips)
+				return RoIAlign{OutputSize: c.Size}.Pool(features, boxes, flips)
 			})
 			got := tensors.MustCopyFlatData[float64](pool.MustCall(features, c.Boxes, make([]float64, n))[0])
 			agreesWithin(t, "case", i, got, c.Pooled, 1e-9)
@@ -70,7 +71,7 @@ func TestRoIAlignAgreesWithTorchvision(t *testing.T) {
 				narrow[at] = float32(v)
 			}
 			short := MustExecOnce(b, func(features, boxes, flips *Node) *Node {
-				return RoIAlign{OutputSize: c.Size, SamplingRatio: c.Samples}.Pool(features, boxes, flips)
+				return RoIAlign{OutputSize: c.Size}.Pool(features, boxes, flips)
 			}, tensors.FromFlatDataAndDimensions(narrow, c.Dims...), c.Boxes, make([]float64, n))
 			var wide []float64
 			for _, v := range tensors.MustCopyFlatData[float32](short) {
@@ -84,14 +85,12 @@ func TestRoIAlignAgreesWithTorchvision(t *testing.T) {
 func TestRoIAlignGradient(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		rng := rand.New(rand.NewPCG(3, 4))
-		for _, samples := range []int{0, 2} {
-			testbackend.CheckGradient(t, b, func(in []*Node) *Node {
-				g := in[0].Graph()
-				boxes := Const(g, [][]float64{{0.1, 0.25, 0.7, 0.6}, {0, 0.3, 1, 0.55}})
-				y := RoIAlign{OutputSize: 2, SamplingRatio: samples}.Pool(in[0], boxes, Const(g, []float64{0, 1}))
-				return ReduceAllSum(Mul(Square(y), Sin(IotaFull(g, y.Shape()))))
-			}, 1e-6, normals(rng, 2, 4, 5, 2))
-		}
+		testbackend.CheckGradient(t, b, func(in []*Node) *Node {
+			g := in[0].Graph()
+			boxes := Const(g, [][]float64{{0.1, 0.25, 0.7, 0.6}, {0, 0.3, 1, 0.55}})
+			y := RoIAlign{OutputSize: 2}.Pool(in[0], boxes, Const(g, []float64{0, 1}))
+			return ReduceAllSum(Mul(Square(y), Sin(IotaFull(g, y.Shape()))))
+		}, 1e-6, normals(rng, 2, 4, 5, 2))
 	})
 }
 

@@ -140,7 +140,7 @@ func (k kind) scene(classes []int, rng *rand.Rand) *scene {
 		var o object
 		for range 10 {
 			o = newObject(k.classes[class], k.extent, k.smallest, k.largest, rng)
-			if s.clear(o.x, o.y, k.largest) {
+			if lo.EveryBy(s.objects, func(front object) bool { return math.Hypot(front.x-o.x, front.y-o.y) >= k.largest }) {
 				break
 			}
 		}

@@ -83,11 +83,6 @@ func (s *scene) eachPixel(size int, extent float64, mark func(pixel, instance in
 	}
 }
 
-// clear reports whether all objects' centres are at least the distance away from a point.
-func (s *scene) clear(x, y, distance float64) bool {
-	return lo.EveryBy(s.objects, func(o object) bool { return math.Hypot(o.x-x, o.y-y) >= distance })
-}
-
 // MaxSize is the largest height and width of drawn scenes and objects in pixels. Encoders of small images have patches of 8 pixels, which then are a thousand.
 const MaxSize = 256
 

@@ -206,22 +206,35 @@ func TestMasterWeightsStayFloat32(t *testing.T) {
 	}
 }
 
-// TestAccumulatedStep trains a batch in one part and in two, without the losses that depend on batch statistics.
+// TestAccumulatedStep: while weights stand still, what a batch of two parts reports is the mean of what two batches of half the size report, whose images, views,
+// partners and positives its parts have.
 func TestAccumulatedStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
 	}
 	b := onGo(t)
 	config := tiny()
+	config.LearningRate, config.FinalLearningRate, config.WeightDecay, config.FinalWeightDecay = 1e-12, 1e-12, 0, 0
+	halves := trained(t, newTrainer(t, b, tinyData(), config), 3, 4)
 	config.AccumulationSteps, config.Batch = 2, 8
-	trainer := newTrainer(t, b, tinyData(), config)
-	metrics := trained(t, trainer, 3, 2)
-	if g := metrics[1]; !(g.GradientNorm > 0 && g.Total > 0) || g.Class == nil {
-		t.Errorf("metrics %+v", g)
-	}
-	sum := metrics[1].PatchAlignment + metrics[1].ImageAlignment + metrics[1].PatchConcentration + metrics[1].ImageConcentration + metrics[1].Prototypes
-	if math.Abs(sum-metrics[1].Total) > 1e-4 {
-		t.Errorf("losses of two parts add up to %g, not to %g", sum, metrics[1].Total)
+	for step, whole := range trained(t, newTrainer(t, b, tinyData(), config), 3, 2) {
+		one, other := halves[2*step], halves[2*step+1]
+		for name, of := range map[string]func(m sccore.StepMetrics) float64{
+			"total":             func(m sccore.StepMetrics) float64 { return m.Total },
+			"patch alignment":   func(m sccore.StepMetrics) float64 { return m.PatchAlignment },
+			"image alignment":   func(m sccore.StepMetrics) float64 { return m.ImageAlignment },
+			"CoTAP":             func(m sccore.StepMetrics) float64 { return m.PatchConcentration },
+			"positives":         func(m sccore.StepMetrics) float64 { return m.ImageConcentration },
+			"prototypes":        func(m sccore.StepMetrics) float64 { return m.Prototypes },
+			"entropy of images": func(m sccore.StepMetrics) float64 { return m.ImageEntropy },
+		} {
+			if want := (of(one) + of(other)) / 2; math.Abs(of(whole)-want) > 1e-5 || of(one) == of(other) {
+				t.Errorf("step %d, %s: %g in two parts, which alone have %g and %g", step, name, of(whole), of(one), of(other))
+			}
+		}
+		if !(whole.GradientNorm > 0 && whole.GradientNorm <= (one.GradientNorm+other.GradientNorm)/2) {
+			t.Errorf("step %d: the gradient is %g long, those of the parts %g and %g", step, whole.GradientNorm, one.GradientNorm, other.GradientNorm)
+		}
 	}
 }
 

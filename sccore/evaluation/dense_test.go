@@ -109,6 +109,34 @@ func TestOverclusteringIsTheReference(t *testing.T) {
 	}
 }
 
+// TestASinglePatchIsTheObject: an image as small as a patch has no graph to cut.
+func TestASinglePatchIsTheObject(t *testing.T) {
+	for name, find := range map[string]ObjectDiscovery{"LOST": LOST{Expansion: 20}.find, "TokenCut": TokenCut{Threshold: 0.2}.find} {
+		if object, err := find([]float32{1, 2}, 1, 1, 2); err != nil || len(object) != 1 || !object[0] {
+			t.Errorf("%s: %v, %v", name, object, err)
+		}
+	}
+}
+
+// TestFirstCentresAreFarApart: of points at three places, each place gives a centre. Of 1 and 3, which follow 0, 3 is drawn nine times of ten.
+func TestFirstCentresAreFarApart(t *testing.T) {
+	places := slices.Repeat([]float32{0, 0, 9, 0, 0, 9}, 4)
+	for seed := range uint64(50) {
+		if got := slices.Sorted(slices.Values(firstCentres(places, 2, 3, randomOf(seed)))); !slices.Equal(got, []float32{0, 0, 0, 0, 9, 9}) {
+			t.Errorf("seed %d: the numbers of the centres are %v", seed, got)
+		}
+	}
+	after := map[float32]int{}
+	for seed := range uint64(3000) {
+		if got := firstCentres([]float32{0, 1, 3}, 1, 2, randomOf(seed)); got[0] == 0 {
+			after[got[1]]++
+		}
+	}
+	if all := after[1] + after[3]; after[0] != 0 || all < 900 || math.Abs(float64(after[3])-0.9*float64(all)) > 40 { // ± 9.5
+		t.Errorf("after 0 come %v", after)
+	}
+}
+
 func TestObjectDiscoveryIsTheReference(t *testing.T) {
 	golden := readDense(t)
 	kinds := [2][8]float64{{1, -0.2, 0.1, 0.3, 0, 0, 0.2, -0.1}, {-0.4, 0.9, 0.3, 0, 0.5, 0.1, 0, 0.2}}

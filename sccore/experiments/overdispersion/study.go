@@ -91,10 +91,9 @@ func profileConfig(profile study.Profile) recipe.Config {
 func onPhotographs(profile study.Profile) bool { return profile == study.Real || profile == study.Full }
 
 func cells(o study.Options, dataset string) (cells []study.Cell[recipe.Config], err error) {
+	defer try.Handle(&err)
 	c, photographs := profileConfig(o.Profile), onPhotographs(o.Profile)
-	if err := c.Configure(o, &c, photographs); err != nil {
-		return nil, err
-	}
+	try.E(c.Configure(o, &c, photographs))
 	for _, row := range rows {
 		if err := settings.Check(row.line.Config(c.Second)); err != nil {
 			return nil, fmt.Errorf("line %s: second.%w", row.row, err)
@@ -108,9 +107,7 @@ func cells(o study.Options, dataset string) (cells []study.Cell[recipe.Config], 
 		return nil, fmt.Errorf("evaluate_every %d: want 1 to %d, for at least %d evaluations in %d steps", c.EvaluateEvery, c.Second.Steps/least, least, c.Second.Steps)
 	}
 	seeds := study.Seeds(Name, o)
-	if err := study.CheckSeeds(seeds, c.Shares); err != nil {
-		return nil, err
-	}
+	try.E(study.CheckSeeds(seeds, c.Shares))
 	for seed := range seeds {
 		cell := study.Cell[recipe.Config]{Dataset: dataset, Path: []string{start}, Seed: seed, Config: c}
 		if c.Init == "" {

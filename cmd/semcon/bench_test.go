@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/internal/steps"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -93,12 +95,20 @@ func TestPeaksOfGPUs(t *testing.T) {
 	}
 }
 
-// TestBenchFoldersDoNotPileUp: a killed process leaves its folder, and the next one removes it, but none that is in use.
+// TestBenchFoldersDoNotPileUp: a killed process leaves its folder, and the next one removes it, but none that is in use or new, which a process may be about to lock.
 func TestBenchFoldersDoNotPileUp(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	left := filepath.Join(temporary, "semcon-bench-1", "images")
 	if err := os.MkdirAll(left, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	_, removeNone := benchFolder()
+	if removeNone(); !datasets.IsFolder(left) {
+		t.Errorf("%s, which is new, is gone", left)
+	}
+	earlier := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Dir(left), earlier, earlier); err != nil {
 		t.Fatal(err)
 	}
 	first, removeFirst := benchFolder()

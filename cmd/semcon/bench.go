@@ -118,7 +118,7 @@ func benchVerb(c *cobra.Command, flags flagTexts) {
 	}
 }
 
-// benchFolder makes a temporary folder, and removes what processes that were killed have left.
+// benchFolder makes a temporary folder, and removes what processes that were killed more than a minute ago have left.
 func benchFolder() (work string, remove func()) {
 	others, _ := filepath.Glob(filepath.Join(os.TempDir(), "semcon-bench-*"))
 	for _, other := range others {

@@ -169,7 +169,7 @@ func TestFeaturesGoOnAfterAKill(t *testing.T) {
 		if images >= 40<<5 {
 			t.Fatalf("features of %d images are done before the kill", images)
 		}
-		if err := os.RemoveAll(out); err != nil {
+		if err := errors.Join(os.RemoveAll(out), os.RemoveAll(out+".partial")); err != nil {
 			t.Fatal(err)
 		}
 		for i := range more {

@@ -186,14 +186,15 @@ func (d *modelDrawing) open(inputs []string, endings ...string) compute.Backend 
 		}
 		d.stems = append(d.stems, stem)
 	}
-	images := lo.SliceToMap(d.paths, func(path string) (string, bool) { return try.E1(filepath.Abs(path)), true })
+	requireWritable("out", d.Out)
+	names := lo.Map(d.paths, func(path string, _ int) string { return strings.ToLower(filepath.Base(path)) })
 	for _, stem := range d.stems {
 		for _, ending := range endings {
-			picture := try.E1(filepath.Abs(filepath.Join(d.Out, stem+ending)))
-			refuse(images[picture], "--out: %s would replace the input of that name; name another folder", picture)
+			if slices.Contains(names, strings.ToLower(stem+ending)) {
+				requireInputsKept("out", filepath.Join(d.Out, stem+ending), d.paths...)
+			}
 		}
 	}
-	requireWritable("out", d.Out)
 	return try.E1(backend.Open())
 }
 

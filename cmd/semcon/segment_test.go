@@ -50,7 +50,7 @@ func TestSegment(t *testing.T) {
 		{2, "at least one image", []string{"--weights", models[0]}},
 		{2, "--weights FILE is missing", []string{"a.png"}},
 		{2, "would both become a_mask.png", []string{"a.png", "x/a.jpg", "--weights", models[0]}},
-		{2, "/masks/a_mask.png would replace the input of that name", []string{"a.png", "masks/a_mask.png", "--weights", models[0], "--out", "masks"}},
+		{2, "masks/a_mask.png would replace the input masks/a_mask.png", []string{"a.png", "masks/a_mask.png", "--weights", models[0], "--out", "masks"}},
 		{1, "half.safetensors", []string{"a.png", "--weights", "half.safetensors"}},
 		{1, "encoder.safetensors: holds no segmenter", []string{"a.png", "--weights", "encoder.safetensors"}},
 		{1, "none.safetensors", []string{"a.png", "--weights", "none.safetensors"}},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -174,7 +175,7 @@ func describeRuns(folder string, runs []report.Run) string {
 	calls := map[string]string{} // By process.
 	for _, r := range runs {
 		if cells = append(cells, r.CellStatus); r.State == study.Running && r.Live.Call != "" {
-			calls[r.Live.Process] = r.Live.Call + r.Live.MemoryNote() + "\n"
+			calls[cmp.Or(r.Live.Process, r.Name)] = r.Live.Call + r.Live.MemoryNote() + "\n"
 		}
 	}
 	title := strings.TrimSuffix(fmt.Sprintf("%s, %s: %s", folder, plural.Count(len(runs), "run"), totals(cells)), ": ")

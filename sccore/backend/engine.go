@@ -137,13 +137,18 @@ var Versions = sync.OnceValue(func() map[string]string {
 		}
 	}
 	built := lo.SliceToMap(info.Settings, func(s debug.BuildSetting) (string, string) { return s.Key, s.Value })
-	if commit := cmp.Or(built["vcs.revision"], checkedOut(CheckoutRoot())); commit != "" {
-		found["semcon"] = commit + lo.Ternary(built["vcs.modified"] == "true", "-modified", "")
+	commit, edited := built["vcs.revision"], built["vcs.modified"] == "true"
+	if root := CheckoutRoot(); commit == "" { // "go run" records neither.
+		changes, err := exec.Command("git", "-C", root, "status", "--porcelain", "--untracked-files=no").Output()
+		commit, edited = checkedOut(root), err == nil && len(changes) > 0
+	}
+	if commit != "" {
+		found["semcon"] = commit + lo.Ternary(edited, "-modified", "")
 	}
 	return found
 })
 
-// checkedOut reads the commit that a checkout stands at, as "go run" does not record it; empty if it cannot be told.
+// checkedOut reads the commit that a checkout stands at; empty if it cannot be told.
 func checkedOut(root string) string {
 	commit, isRef := strings.CutPrefix(read(root, ".git", "HEAD"), "ref: ")
 	if !isRef {

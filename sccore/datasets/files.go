@@ -197,7 +197,7 @@ func (Missing) Is(target error) bool { return target == fs.ErrNotExist }
 
 // FindImages returns the paths of the images that inputs name, in their order. An input is an image file, a folder, whose images count at any depth, a pattern of
 // [filepath.Glob] of both, a file that lists paths, one a line, or "-" for such a list on standard input. Hidden files do not count. Files of folders and
-// patterns that are no images are skipped. An image need not be there: whoever reads it says so. The error is one line that names the input.
+// patterns that are no images are skipped, as are folders of patterns without images. An image need not be there: whoever reads it says so. The error is one line that names the input.
 func FindImages(inputs ...string) (paths []string, skipped []Skipped, err error) {
 	defer try.Handle(&err)
 	for _, input := range inputs {
@@ -218,9 +218,10 @@ func FindImages(inputs ...string) (paths []string, skipped []Skipped, err error)
 					skipped = append(skipped, Skipped{match, notImage})
 				default:
 					found, others, err := FindImages(match)
-					if err != nil {
-						others = []Skipped{{match, strings.TrimPrefix(err.Error(), "image folder "+match+": ")}}
+					if errors.Is(err, errNoImages) {
+						others, err = []Skipped{{match, errNoImages.Error()}}, nil
 					}
+					try.E(err)
 					paths, skipped = append(paths, found...), append(skipped, others...)
 				}
 			}

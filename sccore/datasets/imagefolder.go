@@ -40,6 +40,9 @@ type ImageFolder struct {
 	digest fileDigest // Of all files.
 }
 
+// errNoImages is the error of a folder.
+var errNoImages = errors.New("contains no .jpg, .jpeg or .png file")
+
 // OpenImageFolder lists the images at any depth below dir, sorted by path. Both a flat folder and ImageNet's class folders work. It ignores
 // hidden files. The error is one line that names the folder.
 func OpenImageFolder(dir string) (_ *ImageFolder, err error) {
@@ -49,7 +52,7 @@ func OpenImageFolder(dir string) (_ *ImageFolder, err error) {
 	defer try.HandleF(&err, func() { err = fmt.Errorf("image folder %s: %w", dir, err) })
 	absolute, p := try.E1(filepath.Abs(dir)), try.E1(listImages(os.DirFS(dir)))
 	if p.Len() == 0 {
-		try.E(errors.New("contains no .jpg, .jpeg or .png file"))
+		try.E(errNoImages)
 	}
 	p.Name, p.dir = filepath.Base(dir), absolute
 	p.identify()

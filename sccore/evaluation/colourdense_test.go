@@ -6,7 +6,9 @@ import (
 	"image"
 	"image/jpeg"
 	"math"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/gomlx/compute"
@@ -78,7 +80,9 @@ func TestObjectsAreDiscovered(t *testing.T) {
 		if err := jpeg.Encode(&file, picture, &jpeg.Options{Quality: 100}); err != nil {
 			t.Fatal(err)
 		}
-		writeFile(t, file.Bytes(), dir, "VOC2012", "JPEGImages", name+".jpg")
+		// Boxes belong to the photograph as it is stored: its orientation, a quarter turn, does not count.
+		turned := "\xff\xe1\x00\x22Exif\x00\x00II*\x00\x08\x00\x00\x00\x01\x00\x12\x01\x03\x00\x01\x00\x00\x00\x06\x00\x00\x00\x00\x00\x00\x00"
+		writeFile(t, slices.Concat(file.Bytes()[:2], []byte(turned), file.Bytes()[2:]), dir, "VOC2012", "JPEGImages", name+".jpg")
 		writeFile(t, []byte("<annotation>"+xml+"</annotation>"), dir, "VOC2012", "Annotations", name+".xml")
 	}
 	box := func(b [4]int) string {
@@ -102,6 +106,16 @@ func TestObjectsAreDiscovered(t *testing.T) {
 			r, err := evaluated.Measure(t.Context(), e, d)
 			wantNumbers(t, name, r, err, map[string]float64{"corloc": want})
 		}
+	}
+}
+
+// TestLargePhotographsAreRefused: the similarities of all patches of a photograph have to fit in memory. The error names the file.
+func TestLargePhotographsAreRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "large.png")
+	writeFile(t, pngOf(t, painted(1100, 1000, "r")), file)
+	_, err := objectIn(colours(t, testbackend.Go(t)), file, LOST{Expansion: 100}.find)
+	if want := file + ": the similarities of 17250 patches: an array of 2.22 GiB, more than 2"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 

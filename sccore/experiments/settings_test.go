@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"math"
 	"runtime/debug"
@@ -12,7 +13,10 @@ import (
 
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
+	"github.com/semcon/semcon/sccore/experiments/extendedtraining"
+	"github.com/semcon/semcon/sccore/experiments/finetuning"
 	"github.com/semcon/semcon/sccore/experiments/theory"
+	"github.com/semcon/semcon/sccore/experiments/transfer"
 	"github.com/semcon/semcon/sccore/methods"
 	"github.com/semcon/semcon/sccore/recipe/augmentation"
 	"github.com/semcon/semcon/sccore/settings"
@@ -45,34 +49,49 @@ func TestEverySettingHasBounds(t *testing.T) {
 	}
 }
 
-// TestSharedImagesHaveOneSetting: data are opened once for all heads and baselines of a seed, so that what they depend on cannot be set for one of them.
+// opened returns the error of opening the data that cells of a call share, those whose names hold only.
+func opened[C comparable, D study.Data](t *testing.T, s study.Spec[C, D], dataset, only string, set ...string) error {
+	t.Helper()
+	options := study.Options{Profile: study.Smoke, Seeds: 1, Set: set}
+	cells, err := s.Cells(options, dataset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells = lo.Filter(cells, func(c study.Cell[C], _ int) bool { return strings.Contains(c.Name(), only) })
+	_, err = s.Open(options, dataset, cells)
+	return err
+}
+
+// TestSharedImagesHaveOneSetting: data are opened once for all heads and baselines of a seed, so that what they depend on cannot be set for one of them, unless it runs alone.
 func TestSharedImagesHaveOneSetting(t *testing.T) {
-	for set, name := range map[string]string{
-		"fcn.images=20": "transfer", "linear.holdout=3": "transfer", "fpn.images=20": "fine-tune", "mugs.images=40": "extended-training", "dino.second.canvas=128": "extended-training",
+	for set, of := range map[string]func(only string, set ...string) error{
+		"fcn.images=20":    func(only string, set ...string) error { return opened(t, transfer.Study, "synthetic", only, set...) },
+		"linear.holdout=2": func(only string, set ...string) error { return opened(t, transfer.Study, "synthetic", only, set...) },
+		"fpn.images=20":    func(only string, set ...string) error { return opened(t, finetuning.Study, "synthetic", only, set...) },
+		"mugs.images=40":   func(only string, set ...string) error { return opened(t, extendedtraining.Study, "", only, set...) },
+		"ibot.images=30":   func(only string, set ...string) error { return opened(t, extendedtraining.Study, "", only, set...) },
+	} {
+		prefix, assignment, _ := strings.Cut(set, ".")
+		key, _, _ := strings.Cut(assignment, "=")
+		if err := of("", set); err == nil || !strings.Contains(err.Error(), "--set "+key+": runs of one call share what depends on it") {
+			t.Errorf("--set %s: %v", set, err)
+		}
+		if err := errors.Join(of("", assignment), of(prefix+"/", set), of("")); err != nil {
+			t.Errorf("--set %s alone, for all and left out: %v", set, err)
+		}
+	}
+	if err := opened(t, extendedtraining.Study, "", "", "mugs.own.rate=0.1"); err != nil {
+		t.Errorf("no images depend on a rate: %v", err)
+	}
+	for name, options := range map[string]study.Options{
+		"extended-training": {Profile: study.Quick, Data: "data", Seeds: 3, Set: []string{"shares=2"}},
+		"over-dispersion":   {Profile: study.Real, Data: "data", Seeds: 3, Set: []string{"shares=2", "init=start.safetensors"}},
 	} {
 		e, _, err := Find(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		key, _, _ := strings.Cut(set[strings.Index(set, ".")+1:], "=")
-		dataset := lo.Ternary(name == "extended-training", "", "synthetic")
-		if _, err := e.Cells(study.Options{Profile: study.Quick, Set: []string{set}}, dataset); err == nil || !strings.Contains(err.Error(), "--set "+key+": all runs see the same images") {
-			t.Errorf("%s --set %s: %v", name, set, err)
-		}
-		if _, err := e.Cells(study.Options{Profile: study.Quick, Set: []string{set[strings.Index(set, ".")+1:]}}, dataset); err != nil && strings.Contains(err.Error(), "all runs see") {
-			t.Errorf("%s --set for all: %v", name, err)
-		}
-	}
-	for name, dataset := range map[string]string{"extended-training": "images", "over-dispersion": "images"} {
-		e, _, err := Find(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		options := study.Options{Profile: study.Real, Data: "data", Seeds: 3, Set: []string{"shares=2", "init=start.safetensors"}}
-		if name == "extended-training" {
-			options.Profile, options.Set = study.Quick, options.Set[:1]
-		}
-		if _, err := e.Cells(options, dataset); err == nil || !strings.Contains(err.Error(), "3 seeds and 2 shares") {
+		if _, err := e.Cells(options, "images"); err == nil || !strings.Contains(err.Error(), "3 seeds and 2 shares") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

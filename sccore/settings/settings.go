@@ -218,22 +218,6 @@ func Changed(prefix string, from, to any) (_ []string, err error) {
 	return changed, nil
 }
 
-// CheckShared returns an error for the first setting in which two configurations of one type differ and that all must have in common, because what they
-// share depends on it. keys are those of settings or groups.
-func CheckShared[C any](all []C, keys ...string) (err error) {
-	defer try.Handle(&err)
-	for _, other := range all {
-		changed := slices.Concat(try.E1(Changed("", all[0], other)), try.E1(Changed("", other, all[0]))) // Either may leave out a setting that is zero.
-		for _, assignment := range changed {
-			key, _, _ := strings.Cut(assignment, "=")
-			if slices.ContainsFunc(keys, func(shared string) bool { return strings.HasPrefix(key+".", shared+".") }) {
-				return fmt.Errorf("--set %s: all runs see the same images; set it for all", key)
-			}
-		}
-	}
-	return nil
-}
-
 // For selects the assignments for one of several kinds of runs. "rate=0.1" is for all kinds; "KIND.rate=0.1" is for one kind alone, which gets it as
 // "rate=0.1". keys lists the settings that begin like a kind, such as "cotap.tau1", and are for all.
 func For(assignments []string, kind string, kinds []string, keys ...string) (set []string) {

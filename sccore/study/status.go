@@ -2,6 +2,7 @@ package study
 
 import (
 	"cmp"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -234,9 +235,12 @@ type Live struct {
 	Total   int    `json:"total"`
 	Summary string `json:"summary"`        // With the rate, the time left and the last losses; see [progress.State.Summary].
 	Call    string `json:"call,omitempty"` // The title and the summary of all cells that the process runs.
-	Process string `json:"runner"`         // Its host and number.
+	Process string `json:"runner"`         // A random name: processes of containers often have one number.
 	Memory  int64  `json:"memory"`         // The most that the process has held, in bytes; 0 if unknown.
 }
+
+// process is the name of this one in [Live].
+var process = rand.Text()
 
 // MemoryNote is the memory as it stands behind the summary, empty if it is unknown.
 func (l Live) MemoryNote() string {
@@ -250,9 +254,8 @@ func (l Live) MemoryNote() string {
 // call of end, with its error.
 func Watched(dir, title string, total int, call func() string) (bar progress.Bar, end func(error)) {
 	file := filepath.Join(dir, progressFile)
-	host, _ := os.Hostname() // Processes of containers often have the same number.
 	bar = progress.Draw(title, total, time.Second, func(s *progress.State) {
-		live := Live{Title: s.Title, Done: s.Done, Total: s.Total, Summary: s.Summary(), Process: fmt.Sprintf("%s %d", host, os.Getpid()), Memory: peakMemory()}
+		live := Live{Title: s.Title, Done: s.Done, Total: s.Total, Summary: s.Summary(), Process: process, Memory: peakMemory()}
 		if call != nil {
 			live.Call = call()
 		}

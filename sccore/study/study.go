@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
@@ -336,6 +337,22 @@ func IdentityOfShares(identity string, shares int) string {
 func CheckSeeds(seeds, shares int) error {
 	if shares > 1 && seeds > shares {
 		return fmt.Errorf("%d seeds and %d shares: each seed needs a share of its own; --set shares=%[1]d, or 1 to give all to every seed", seeds, shares)
+	}
+	return nil
+}
+
+// CheckShared returns an error for the first setting in which cells differ although the data that they share depend on it. keys are those of such settings, or of groups of them.
+func CheckShared[C any](cells []Cell[C], keys ...string) (err error) {
+	defer try.Handle(&err)
+	first := cells[0].Config
+	for _, cell := range cells {
+		changed := slices.Concat(try.E1(settings.Changed("", first, cell.Config)), try.E1(settings.Changed("", cell.Config, first))) // Either may leave out a setting that is zero.
+		for _, assignment := range changed {
+			key, _, _ := strings.Cut(assignment, "=")
+			if slices.ContainsFunc(keys, func(shared string) bool { return strings.HasPrefix(key+".", shared+".") }) {
+				return BadOption{fmt.Errorf("--set %s: runs of one call share what depends on it: set it without a prefix, or choose runs with --only", key)}
+			}
+		}
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func TestShortSetsAreRepeatedInAnEpoch(t *testing.T) {
 func TestBadShares(t *testing.T) {
 	dir := black(t, map[string]int{"data_batch_1.bin": 60, "test_batch.bin": 30})
 	for set, want := range map[string]string{
-		"shares=-1": "shares -1", "simclr.shares=3": "--set shares: all runs see the same images", "shares=2": "3 seeds and 2 shares", "epoch_images=-1": "epoch_images -1",
+		"shares=-1": "shares -1", "simclr.shares=3": "--set shares: runs of one call share", "shares=2": "3 seeds and 2 shares", "epoch_images=-1": "epoch_images -1",
 	} {
 		options := study.Options{Profile: study.Quick, Data: dir, Out: t.TempDir(), Seeds: 3, Set: []string{set}}
 		if err := Study.Run(t.Context(), nil, options); err == nil || !strings.Contains(err.Error(), want) {

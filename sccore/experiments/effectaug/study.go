@@ -41,6 +41,9 @@ var Study = study.Spec[augmentation.Config, augmentation.Data]{
 	Datasets: augmentation.DatasetNames,
 	Cells:    cells,
 	Open: func(o study.Options, dataset string, cells []study.Cell[augmentation.Config]) (augmentation.Data, error) {
+		if err := study.CheckShared(cells, "shares"); err != nil {
+			return augmentation.Data{}, err
+		}
 		return augmentation.Open(o, dataset, cells[0].Config.Shares, cells[0].Seed)
 	},
 	Numbers: func(d augmentation.Data, c study.Cell[augmentation.Config]) []study.Number {
@@ -101,9 +104,6 @@ func cells(o study.Options, dataset string) (cells []study.Cell[augmentation.Con
 		try.E(settings.Check(config))
 		if augmentation.Drawn(dataset) && config.Shares != 0 {
 			return nil, errors.New("shares: synthetic images are drawn for each seed")
-		}
-		if len(cells) > 0 {
-			try.E(settings.CheckShared([]augmentation.Config{cells[0].Config, config}, "shares"))
 		}
 		try.E(study.CheckSeeds(seeds, config.Shares))
 		for seed := range seeds {

@@ -8,9 +8,7 @@ package extendedtraining
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 
 	"github.com/dsnet/try"
 	"github.com/samber/lo"
@@ -63,7 +61,6 @@ func cells(o study.Options, dataset string) (cells []study.Cell[Config], err err
 	if len(configs) == 0 {
 		return nil, fmt.Errorf("the %s profile starts from files, such as official checkpoints: --set dino.weights=FILE, ibot.weights=FILE or mugs.weights=FILE", o.Profile)
 	}
-	try.E(settings.CheckShared(slices.Collect(maps.Values(configs)), "images", "shares", "size", "second.canvas", "recall", "evaluate", "dense"))
 	rows := lo.Reject(study.TableOf(Name, "values").Rows, func(row study.Row, _ int) bool { return lacks(o.Profile, row.Key) })
 	for seed := range study.Seeds(Name, o) {
 		for _, baseline := range selfdistillation.Names {
@@ -106,6 +103,13 @@ var Study = maintable.Spec(study.Spec[Config, maintable.Data]{
 					return maintable.Data{}, study.BadOption{Err: fmt.Errorf("--set %s.weights=%s: %w", baselineOf(c), file, err)}
 				}
 			}
+		}
+		keys := []string{"images", "shares", "size", "recall.classes", "evaluate", "dense"}
+		if o.Data == "" || o.Profile == study.Real {
+			keys = append(keys, "second.canvas")
+		}
+		if err := study.CheckShared(cells, keys...); err != nil {
+			return maintable.Data{}, err
 		}
 		return maintable.Open(o, cells[0].Config.Config, cells[0].Seed)
 	},

@@ -193,7 +193,6 @@ func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], 
 			return nil, errors.New("--set encoder: use --set weights.ROW=FILE for weights, and --only '*/ROW' to choose runs")
 		}
 	}
-	try.E(settings.CheckShared(configs, "images", "shares", "classes", "holdout"))
 	if g.Shares != nil && !Drawn(dataset) {
 		try.E(study.CheckSeeds(seeds, g.Shares(configs[0])))
 	}

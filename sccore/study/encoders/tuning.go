@@ -98,6 +98,9 @@ func (e Tuning[C, D, T, R, M]) Spec() study.Spec[C, D] {
 	return study.Spec[C, D]{
 		Name: e.Grid.Name, Parts: e.Parts, Datasets: e.Sources.Datasets, Cells: e.Grid.Cells,
 		Open: func(o study.Options, dataset string, cells []study.Cell[C]) (D, error) {
+			if err := study.CheckShared(cells, "images", "shares", "classes", "holdout"); err != nil {
+				return *new(D), err
+			}
 			return e.Images(o, dataset, cells[0].Config, cells[0].Seed)
 		},
 		Numbers: func(d D, c study.Cell[C]) []study.Number {

@@ -16,7 +16,6 @@ import (
 	"sync"
 
 	"github.com/dsnet/try"
-	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -51,7 +50,7 @@ func (f Features) Patch(row, column int) []float32 {
 }
 
 // engine is the process's own: two of them would share no memory.
-var engine = sync.OnceValues(func() (compute.Backend, error) { return backend.Open() })
+var engine = sync.OnceValues(backend.Open)
 
 // Open reads a transformer from a file of weights, or by a name such as facebook/dino-vits16 that [hub.Locate] takes, which may download it without a word:
 // hub.Locate shows progress and can be stopped. A key that is not understood is an error; those that match a pattern of ignore, with * for any text, are left out. It

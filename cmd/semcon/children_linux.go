@@ -51,10 +51,8 @@ func children() (pids []int) {
 		}
 		// The name of the program, in parentheses, may hold anything. Its state and its parent follow.
 		fields := bytes.Fields(content[bytes.LastIndexByte(content, ')')+1:])
-		if len(fields) < 2 || string(fields[1]) != strconv.Itoa(os.Getpid()) {
-			continue
-		}
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err == nil && len(fields) > 1 && string(fields[1]) == strconv.Itoa(os.Getpid()) {
 			pids = append(pids, pid)
 		}
 	}

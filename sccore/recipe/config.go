@@ -156,9 +156,7 @@ func (c Config) Check(profile study.Profile, read bool) error {
 // its positions, and the nearest sizes of views and images that are whole numbers of its patches. Synthetic images are encoded whole. It warns of sizes
 // that change. A --set that names an encoder leaves nothing open, and a file that cannot be read changes nothing. config points to the configuration that
 // has c in it. The profiles real and full need a file. The momentum of the target branch follows the steps, unless --set sets it.
-func (c *Config) Configure(o study.Options, config interface {
-	Check(study.Profile, bool) error
-}, read bool) (err error) {
+func (c *Config) Configure(o study.Options, config checked, read bool) (err error) {
 	defer try.Handle(&err)
 	try.E(settings.Apply(config, o.Set...))
 	if c.follows(o.Set) {
@@ -174,6 +172,11 @@ func (c *Config) Configure(o study.Options, config interface {
 		return errors.New("the real profile starts from a published transformer: --set init=FILE (tools/vits14.py makes the file)")
 	}
 	return nil
+}
+
+// checked is a configuration that knows its ranges.
+type checked interface {
+	Check(profile study.Profile, read bool) error
 }
 
 // follow takes the encoder from Init, with what depends on it, and applies --set again.

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/janpfeifer/must"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
@@ -193,29 +194,23 @@ func Claims() []Claim {
 	return must.M1(parseClaims(string(must.M1(paperFiles.ReadFile("paper/claims.csv"))))) // The file is embedded, and the tests read it.
 }
 
-func parseClaims(text string) ([]Claim, error) {
-	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-	if err != nil {
-		return nil, err
+func parseClaims(text string) (claims []Claim, err error) {
+	defer try.Handle(&err)
+	records := try.E1(csv.NewReader(strings.NewReader(text)).ReadAll())
+	if header := strings.Join(lo.FirstOrEmpty(records), ","); header != "id,part,claim,measure,sign,paper,unit,experiment,data,control,column,row,minus_row,minus_column,detail" {
+		return nil, fmt.Errorf("unexpected header %s", header)
 	}
-	var claims []Claim
-	for line, record := range records {
-		if line == 0 {
-			if header := strings.Join(record, ","); header != "id,part,claim,measure,sign,paper,unit,experiment,data,control,column,row,minus_row,minus_column,detail" {
-				return nil, fmt.Errorf("unexpected header %s", header)
-			}
-			continue
-		}
+	for i, record := range records[1:] {
 		claim := Claim{ID: record[0], Part: record[1], Text: record[2], Measure: record[3], Sign: map[string]int{"+": 1, "-": -1}[record[4]], Unit: record[6],
 			Experiment: record[7], Kind: DataKind(record[8]), Control: record[9], Quantity: Quantity{record[10], record[11], record[12], record[13], record[14]}}
 		if claim.Sign == 0 {
-			return nil, fmt.Errorf("line %d: sign %q is neither + nor -", line+1, record[4])
+			return nil, fmt.Errorf("line %d: sign %q is neither + nor -", i+2, record[4])
 		}
 		if claim.Paper, err = strconv.ParseFloat(cmp.Or(record[5], "NaN"), 64); err != nil {
-			return nil, fmt.Errorf("line %d: %q is not a number", line+1, record[5])
+			return nil, fmt.Errorf("line %d: %q is not a number", i+2, record[5])
 		}
 		if !slices.Contains([]DataKind{"", Synthetic, Real}, claim.Kind) {
-			return nil, fmt.Errorf("line %d: data %q are neither %s nor %s", line+1, claim.Kind, Synthetic, Real)
+			return nil, fmt.Errorf("line %d: data %q are neither %s nor %s", i+2, claim.Kind, Synthetic, Real)
 		}
 		claims = append(claims, claim)
 	}

@@ -51,10 +51,7 @@ func (p Patches) Measure(bins int) (PatchSimilarity, []PositiveRate, error) {
 	}
 	positive, rates := make([]int, bins), make([]PositiveRate, bins)
 	var s PatchSimilarity
-	count, dim := 0, 0
-	if unit != nil {
-		count, dim = unit.Dims()
-	}
+	count, dim := unit.Dims()
 	rows := max(1, blockSimilarities/max(count, 1))
 	for begin := 0; begin < count; begin += rows {
 		end := min(begin+rows, count)
@@ -92,7 +89,7 @@ func (p Patches) Measure(bins int) (PatchSimilarity, []PositiveRate, error) {
 	return s, rates, nil
 }
 
-// labelled returns the patches that have a class, scaled to length 1. It returns nil if no patch has one.
+// labelled returns the patches that have a class, scaled to length 1: an empty matrix if no patch has one.
 func (p Patches) labelled() (unit *mat.Dense, class, instance []int, err error) {
 	count, dim := p.Features.Dims()
 	if len(p.Class) != count || len(p.Instance) != count {
@@ -117,6 +114,7 @@ func (p Patches) labelled() (unit *mat.Dense, class, instance []int, err error) 
 		data = append(data, row...)
 		class, instance = append(class, p.Class[i]), append(instance, p.Instance[i])
 	}
+	unit = new(mat.Dense)
 	if data != nil {
 		unit = mat.NewDense(len(class), dim, data)
 	}
@@ -130,11 +128,8 @@ func ByRank(bins []PositiveRate, groups int) ([]PositiveRate, error) {
 	if groups < 1 {
 		return nil, fmt.Errorf("positive rate by rank: %d groups, want at least 1", groups)
 	}
-	total, left := 0.0, make([]float64, len(bins)) // Pairs of each bin that no group has.
-	for i, b := range bins {
-		left[i] = float64(b.Pairs)
-		total += left[i]
-	}
+	left := lo.Map(bins, func(b PositiveRate, _ int) float64 { return float64(b.Pairs) }) // Pairs of each bin that no group has.
+	total := lo.Sum(left)
 	merged := make([]PositiveRate, groups)
 	each, next := total/float64(groups), 0 // next is the bin to take from.
 	for g := range merged {

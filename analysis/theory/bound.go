@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/dsnet/try"
 	"github.com/janpfeifer/must"
 	"github.com/samber/lo"
 	"gonum.org/v1/gonum/mat"
@@ -195,11 +196,9 @@ type Comparison struct {
 }
 
 // Compare measures features. It tries the thresholds of a grid, [Features.Thresholds] with count thresholds.
-func (f *Features) Compare(thresholds int) (Comparison, error) {
-	curves, err := f.TailCurves(f.Thresholds(thresholds))
-	if err != nil {
-		return Comparison{}, err
-	}
+func (f *Features) Compare(thresholds int) (_ Comparison, err error) {
+	defer try.Handle(&err)
+	curves := try.E1(f.TailCurves(f.Thresholds(thresholds)))
 	a := Comparison{Curves: curves, Moments: f.MomentBound(), Error: f.Error(), Omega: f.CorrelationPeak()}
 	a.PrintedAt, _ = curves.Best(f.Printed)
 	a.RepairedAt, _ = curves.Best(func(t Tails) Bound { return f.Repaired(t, a.Omega).Bound })
@@ -350,25 +349,19 @@ func (t *TailsFile) Bytes() []byte {
 }
 
 // ReadTails reads the curves of one kind of views in one form. Errors name the file and the line.
-func ReadTails(path, views, form string) (TailCurves, error) {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return TailCurves{}, err
-	}
-	curves, err := parseTails(content, views, form)
-	if err != nil {
+func ReadTails(path, views, form string) (curves TailCurves, err error) {
+	defer try.Handle(&err)
+	if curves, err = parseTails(try.E1(os.ReadFile(path)), views, form); err != nil {
 		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return curves, err
 }
 
 func parseTails(content []byte, views, form string) (c TailCurves, err error) {
+	defer try.Handle(&err)
 	reader := csv.NewReader(bytes.NewReader(content))
 	reader.FieldsPerRecord = len(tailsHeader)
-	records, err := reader.ReadAll()
-	if err != nil {
-		return c, err
-	}
+	records := try.E1(reader.ReadAll())
 	if len(records) == 0 || !slices.Equal(records[0], tailsHeader) {
 		return c, fmt.Errorf("the first line is not %q", tailsHeader)
 	}

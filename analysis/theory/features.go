@@ -44,9 +44,8 @@ func NewFeatures(rows mat.Matrix, labels []int32, radius float64) (*Features, er
 		return nil, fmt.Errorf("features: radius %g is not positive", radius)
 	}
 	f := &Features{mat.NewDense(count, dim, nil), Setting{Classes: int(slices.Max(labels)) + 1, Dim: dim, Radius: radius}, count / len(labels)}
-	order, perClass := make([]int, len(labels)), make([]int, f.Classes)
-	for i, label := range labels {
-		order[i] = i
+	order, perClass := lo.Range(len(labels)), make([]int, f.Classes)
+	for _, label := range labels {
 		perClass[label]++
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(labels[a], labels[b]) })

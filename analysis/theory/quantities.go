@@ -100,7 +100,7 @@ func (f *Features) Quantities(thresholds int) (_ map[string]float64, _ TailCurve
 	same, other := 0.0, 0.0
 	for _, d := range deltas {
 		sum += d.Sum() / target / float64(len(deltas))
-		if d.Sum() < target*(1-1e-9) {
+		if d.Sum()-target < -1e-9*float64(f.Len())*math.Pow(f.Radius, 4) {
 			fails += 1 / float64(len(deltas))
 		}
 		same += d.Same / float64(len(deltas))
@@ -234,7 +234,7 @@ func (f *Features) Lemmas(t Tails, alpha float64) []LemmaCheck {
 	for i, c := range []float64{1 / (4 * alpha), 1 / (2 * alpha)} {
 		check := newCheck([]string{"sum_delta, 1/(4α)", "sum_delta, 1/(2α)"}[i])
 		for _, deltas := range f.Deltas(c) {
-			check.take(deltas.Sum()-f.DeltaTarget(), f.DeltaTarget())
+			check.take(deltas.Sum()-f.DeltaTarget(), float64(f.Len())*math.Pow(f.Radius, 4)) // In one dimension the target is 0.
 		}
 		checks = append(checks, check)
 	}

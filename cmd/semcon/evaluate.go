@@ -69,7 +69,7 @@ func evaluationVerb(named evaluation.Named, texts flagTexts) *cobra.Command {
 	if labelled {
 		cmd.Use, cmd.Args = named.Name+" [IMAGES…]", cobra.ArbitraryArgs
 		cmd.Long += ". It takes ImageNet from --data, or images in class folders: a folder with train and val (or test), each with one folder per class; " +
-			"or one folder per class, where every fifth image is a test image. " + inputsHelp
+			"or one folder per class, where every fifth image of each class is a test image. " + inputsHelp
 		cmd.Example = strings.Replace(cmd.Example, " --data data", " --data data\nsemcon evaluate "+named.Name+" photos --weights runs/photos/encoder.safetensors", 1)
 	}
 	if named.Name == "linear-classification" {

@@ -99,21 +99,21 @@ func TestEvaluateSkipsDamagedImages(t *testing.T) {
 	m := newMachine(t)
 	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
 	whole := picture(t, 40, color.White)
-	for i := range 12 {
+	for i := range 24 {
 		class, image := []string{"cat", "dog"}[i%2], picture(t, 40, color.RGBA{uint8(200 * (i % 2)), 20, 30, 255})
 		write(t, image, m.Checkout, "photos", class, fmt.Sprintf("%02d.png", i))
 		write(t, image, m.Checkout, "half", "train", class, fmt.Sprintf("%02d.png", i))
 	}
 	write(t, nil, m.Checkout, "photos", "cat", "00.jpg")
 	write(t, []byte("a text"), m.Checkout, "photos", "cat", "05.png")
-	write(t, whole[:len(whole)/2], m.Checkout, "photos", "dog", "02.png")
+	write(t, whole[:len(whole)/2], m.Checkout, "photos", "dog", "00.png")
 	write(t, nil, m.Checkout, "half", "val", "cat", "broken.png")
 	evaluate := func(args ...string) (stdout, stderr string, status int) {
 		return outcome(t, onGo(semcon(t, m, append([]string{"evaluate"}, append(args, "--weights", "tiny.safetensors", "--size", "32")...)...)))
 	}
 	for _, name := range []string{"knn", "linear-probe", "spread"} {
 		stdout, stderr, status := evaluate(name, "photos", "--seed", "3")
-		for _, want := range []string{"skipped photos/cat/00.jpg: ", "skipped photos/cat/05.png: ", "skipped photos/dog/02.png: ", "skipped 3 of 15 images\n"} {
+		for _, want := range []string{"skipped photos/cat/00.jpg: ", "skipped photos/cat/05.png: ", "skipped photos/dog/00.png: ", "skipped 3 of 27 images\n"} {
 			if status != 0 || !strings.Contains(stderr, want) || !strings.Contains(stdout, "; 3 images left out, which cannot be read\n") {
 				t.Errorf("%s: exit status %d, no %q in\n%s%s", name, status, want, stdout, stderr)
 			}
@@ -133,6 +133,27 @@ func TestEvaluateSkipsDamagedImages(t *testing.T) {
 		}
 	}
 	if _, stderr, status := evaluate("knn", "half"); status != 1 || !strings.Contains(stderr, "image folder val: none of its images can be read: val/cat/broken.png: ") {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+}
+
+// TestEvaluateHoldsOutImagesOfEachClass: one in five, one of two to nine, and none of a class with one image, wherever its name is in the order.
+func TestEvaluateHoldsOutImagesOfEachClass(t *testing.T) {
+	m := newMachine(t)
+	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
+	image := picture(t, 40, color.White)
+	for class, n := range map[string]int{"ant": 1, "bee": 11, "cow": 2, "dog": 4} {
+		for i := range n {
+			write(t, image, m.Checkout, "photos", class, fmt.Sprintf("%02d.png", i))
+		}
+		write(t, image, m.Checkout, "single", class, "0.png")
+	}
+	stdout, stderr, status := outcome(t, onGo(semcon(t, m, "evaluate", "knn", "photos", "--weights", "tiny.safetensors", "--size", "32")))
+	if status != 0 || !strings.Contains(stdout, "all but 4 of (folder photos: 18 files") || !strings.Contains(stdout, "; 4 classes") {
+		t.Errorf("exit status %d: %s%s", status, stdout, stderr)
+	}
+	_, stderr, status = outcome(t, onGo(semcon(t, m, "evaluate", "knn", "single", "--weights", "tiny.safetensors", "--size", "32")))
+	if status != 1 || !strings.Contains(stderr, "image folder single: contains 4 images, one of each class, which leaves none to test") {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 }

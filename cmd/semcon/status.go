@@ -95,11 +95,8 @@ func describeStatus(name string, profile study.Profile, cells []study.CellStatus
 	slices.SortStableFunc(cells, func(a, b study.CellStatus) int {
 		return slices.Index(study.States, a.State) - slices.Index(study.States, b.State)
 	})
-	text := fmt.Sprintf("%s (%s), %s: %s\n", name, profile, plural.Count(len(cells), "cell"), totals(cells))
-	for _, c := range cells {
-		text += statusLine(c)
-	}
-	return text
+	lines := lo.Map(cells, func(c study.CellStatus, _ int) string { return statusLine(c) })
+	return fmt.Sprintf("%s (%s), %s: %s\n", name, profile, plural.Count(len(cells), "cell"), totals(cells)) + strings.Join(lines, "")
 }
 
 // totals says how many cells are in which state.

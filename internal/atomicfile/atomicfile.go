@@ -51,18 +51,10 @@ func Write(path string, fill func(w io.Writer) error) (err error) {
 	try.E(buffered.Flush())
 	try.E(temp.Sync())
 	try.E(os.Rename(name, path))
-	return syncFolder(dir)
-}
-
-// syncFolder makes a new name in dir survive a loss of power, on systems that can sync folders.
-func syncFolder(dir string) error {
-	if runtime.GOOS == "windows" {
+	if runtime.GOOS == "windows" { // It cannot sync folders.
 		return nil
 	}
-	folder, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
+	folder := try.E1(os.Open(dir)) // The new name survives a loss of power.
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
@@ -87,28 +79,20 @@ func WriteBytes(path string, content []byte) error {
 }
 
 // Writable returns an error that names a folder in which files cannot be written. The folder need not exist. Writable leaves nothing behind.
-func Writable(dir string) error {
+func Writable(dir string) (err error) {
+	defer try.HandleF(&err, func() { err = fmt.Errorf("cannot write in %s: %w", dir, err) })
 	existing := filepath.Clean(dir)
 	for _, err := os.Lstat(existing); errors.Is(err, fs.ErrNotExist) && existing != filepath.Dir(existing); _, err = os.Lstat(existing) {
 		existing = filepath.Dir(existing)
 	}
-	info, err := os.Stat(existing)
-	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is not a folder", existing)
+	if !try.E1(os.Stat(existing)).IsDir() {
+		try.E(fmt.Errorf("%s is not a folder", existing))
 	}
-	if err == nil {
-		// The file has a fixed name, so that the next call removes one that a killed call has left. Another process may be probing too.
-		name := filepath.Join(existing, temporary+"probe")
-		var probe *os.File
-		if probe, err = os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
-			err = probe.Close()
-			if gone := os.Remove(name); !errors.Is(gone, fs.ErrNotExist) {
-				err = errors.Join(err, gone)
-			}
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("cannot write in %s: %w", dir, err)
+	// The file has a fixed name, so that the next call removes one that a killed call has left. Another process may be probing too.
+	name := filepath.Join(existing, temporary+"probe")
+	try.E(try.E1(os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)).Close())
+	if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		try.E(err)
 	}
 	return nil
 }

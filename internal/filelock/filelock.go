@@ -19,41 +19,31 @@ func Try(path string) (unlock func(), taken bool, err error) {
 	if taken, err = file.TryLock(); err != nil {
 		return nil, false, fmt.Errorf("locking %s: %w", path, err)
 	}
-	if taken && !isAt(path, file) { // The last holder removed it between the opening and the locking.
+	locked, _ := file.Stat()
+	present, _ := os.Stat(path)
+	if taken && !os.SameFile(locked, present) { // The last holder removed it between the opening and the locking.
 		file.Close()
 		return Try(path)
 	}
 	return func() { file.Close() }, taken, nil
 }
 
-// isAt reports whether a locked file is still the one that other processes find at the path.
-func isAt(path string, file *flock.Flock) bool {
-	locked, err := file.Stat()
-	if err != nil {
-		return false
-	}
-	present, err := os.Stat(path)
-	return err == nil && os.SameFile(locked, present)
-}
-
 // Wait takes a lock. If another process holds it, Wait calls waiting once, unless it is nil, and then waits until the lock is free or ctx ends, whose
 // error it returns.
 func Wait(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
-	unlock, taken, err := Try(path)
-	if err != nil || taken {
-		return unlock, err
-	}
-	if waiting != nil {
-		waiting()
-	}
 	for {
+		unlock, taken, err := Try(path)
+		if err != nil || taken {
+			return unlock, err
+		}
+		if waiting != nil {
+			waiting()
+			waiting = nil
+		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(100 * time.Millisecond):
-		}
-		if unlock, taken, err := Try(path); err != nil || taken {
-			return unlock, err
 		}
 	}
 }

@@ -55,10 +55,10 @@ func (r Run) Check(t *testing.T) {
 		middle = checkpoint
 	}
 	try.E(r.Begin())
-	r.steps(t, r.Middle)
+	r.steps(r.Middle)
 	try.E(r.Save(middle, note))
 	if *update {
-		got := golden{Steps: r.steps(t, r.Steps-r.Middle)}
+		got := golden{Steps: r.steps(r.Steps - r.Middle)}
 		try.E(r.Save(last, note))
 		got.Metadata, got.Tensors = read(t, last)
 		content := try.E1(json.MarshalIndent(got, "", "\t"))
@@ -69,14 +69,13 @@ func (r Run) Check(t *testing.T) {
 	wantMetadata, wantTensors := read(t, checkpoint)
 	r.compare(t, "the checkpoint in the middle", middle, wantMetadata, wantTensors)
 
-	content := try.E1(os.ReadFile(ends))
 	var want golden
-	try.E(json.Unmarshal(content, &want))
+	try.E(json.Unmarshal(try.E1(os.ReadFile(ends)), &want))
 	try.E(r.Begin())
 	if got, err := r.Resume(checkpoint); err != nil || got != note {
 		t.Fatalf("%s: resumed with note %q: %v", checkpoint, got, err)
 	}
-	for i, got := range r.steps(t, r.Steps-r.Middle) {
+	for i, got := range r.steps(r.Steps - r.Middle) {
 		var compact bytes.Buffer
 		try.E(json.Compact(&compact, want.Steps[i]))
 		if exact && !bytes.Equal(got, compact.Bytes()) {
@@ -102,12 +101,9 @@ func (r Run) compare(t *testing.T, what, path string, want map[string]string, wa
 }
 
 // steps runs some steps and returns their metrics.
-func (r Run) steps(t *testing.T, count int) (all []json.RawMessage) {
-	t.Helper()
+func (r Run) steps(count int) (all []json.RawMessage) {
 	for range count {
-		metrics := try.E1(r.Step())
-		encoded := try.E1(json.Marshal(metrics))
-		all = append(all, encoded)
+		all = append(all, try.E1(json.Marshal(try.E1(r.Step()))))
 	}
 	return all
 }
@@ -125,6 +121,5 @@ func read(t *testing.T, path string) (metadata map[string]string, tensors string
 	try.E(json.Unmarshal(header["__metadata__"], &metadata))
 	delete(metadata, "semcon.sha256") // The weights package's own checksum, which it verifies itself.
 	delete(header, "__metadata__")
-	sorted := try.E1(json.Marshal(header))
-	return metadata, fmt.Sprintf("%x", sha256.Sum256(append(sorted, content[8+length:]...)))
+	return metadata, fmt.Sprintf("%x", sha256.Sum256(append(try.E1(json.Marshal(header)), content[8+length:]...)))
 }

@@ -205,11 +205,11 @@ func pick[S set[S]](from S, places []int, identity string) S {
 	return from.at(places, fmt.Sprintf("%d%s of (%s)", len(places), how, identity))
 }
 
-// HoldOut splits a folder in two: n of its images, evenly spread over the sorted paths and so over class folders, and the rest. n is between 1 and Len − 1.
-func (p *ImageFolder) HoldOut(n int) (rest, held *ImageFolder) {
-	places := Spread(p.Len(), n)
+// HoldOut splits a folder in two: the images at the given places, some but not all and ascending, and the rest.
+func (p *ImageFolder) HoldOut(places []int) (rest, held *ImageFolder) {
 	others := slices.DeleteFunc(Spread(p.Len(), 0), func(i int) bool { _, is := slices.BinarySearch(places, i); return is })
-	return p.at(others, fmt.Sprintf("all but %d spread evenly of (%s)", n, p.Identity)), p.Pick(places)
+	held = p.Pick(places)
+	return p.at(others, "all but "+held.Identity), held
 }
 
 // Pick returns the images at the given places, in their order. Its identity says how many, and whether they are spread evenly.

@@ -163,10 +163,10 @@ func (s Source) Labelled() (d Data, err error) {
 	return d.Sample(s.Images), nil
 }
 
-// heldOut is one over the share of images that test, where class folders have no split of their own.
+// heldOut is one over the share of a class's images that test, where class folders have no split of their own.
 const heldOut = 5
 
-// classFolders opens class folders: those in the folders train and test, or train and val, of a single folder, or else all, of which every fifth image tests.
+// classFolders opens class folders: those in the folders train and test, or train and val, of a single folder, or else all, of which every fifth image of each class tests, and one of two to nine.
 func (s Source) classFolders() (d Data, err error) {
 	defer try.Handle(&err)
 	var parts [2]*datasets.ImageFolder
@@ -174,10 +174,18 @@ func (s Source) classFolders() (d Data, err error) {
 		parts[0], parts[1] = try.E1(datasets.OpenImageFolder(train)), try.E1(datasets.OpenImageFolder(test))
 	} else {
 		all := try.E1(datasets.OpenImages(s.Folders...))
-		if all.Len() < heldOut {
-			return d, fmt.Errorf("image folder %s: contains %s, of which one in %d tests", all.Name, plural.Count(all.Len(), "image"), heldOut)
+		labels, _ := try.E2(all.Labels())
+		var tests []int
+		for _, members := range lo.PartitionBy(lo.Range(all.Len()), func(i int) int32 { return labels[i] }) {
+			if n := len(members); n > 1 {
+				tests = append(tests, lo.Map(datasets.Spread(n, max(1, n/heldOut)), func(at, _ int) int { return members[at] })...)
+			}
 		}
-		parts[0], parts[1] = all.HoldOut(all.Len() / heldOut)
+		if len(tests) == 0 {
+			return d, fmt.Errorf("image folder %s: contains %s, one of each class, which leaves none to test", all.Name, plural.Count(all.Len(), "image"))
+		}
+		slices.Sort(tests)
+		parts[0], parts[1] = all.HoldOut(tests)
 	}
 	var classes []string
 	d.Labels[0], classes = try.E2(parts[0].Labels())

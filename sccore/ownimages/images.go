@@ -84,7 +84,7 @@ func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line s
 	images, held, split := try.E3(im.open(cache, smoke, f.Images...))
 	im.held = try.E1(im.read(ctx, held, make([]int32, held.Len())))
 	for tries := 0; im.held.Len() < leastHeld && tries < leastHeld; tries++ {
-		rest, spare := images.HoldOut(leastHeld - im.held.Len())
+		rest, spare := images.HoldOut(datasets.Spread(images.Len(), leastHeld-im.held.Len()))
 		read := try.E1(im.read(ctx, spare, make([]int32, spare.Len())))
 		im.held.Pixels, im.held.Labels = append(im.held.Pixels, read.Pixels...), append(im.held.Labels, read.Labels...)
 		split += fmt.Sprintf(", and %d of the %d instead of broken ones", spare.Len(), images.Len())
@@ -126,7 +126,7 @@ func (im *Images) open(cache *datasets.Cache, smoke bool, inputs ...string) (tra
 		all = all.Pick(datasets.Spread(all.Len(), smokeImages))
 	}
 	im.folders = append(im.folders, all)
-	train, held = all.HoldOut(heldOut(all.Len()))
+	train, held = all.HoldOut(datasets.Spread(all.Len(), heldOut(all.Len())))
 	return train.Cached(cache), held, fmt.Sprintf("%s: %d to train, %d held out", split, train.Len(), held.Len()), nil
 }
 

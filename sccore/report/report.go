@@ -123,12 +123,9 @@ func (o Options) run(e study.Experiment) study.Options {
 // section collects what the page, a file, shows of an experiment. run are the options of its runs.
 func (o Options) section(e study.Experiment, run study.Options, file string) section {
 	s, folder := section{Info: e.Info}, study.Folder(o.Out, e.Name)
-	broken, err := study.BrokenLines(folder)
+	broken, _ := study.BrokenLines(folder) // Records has the same error.
 	s.Problems = lo.Map(broken, func(line string, _ int) string { return line + " (left out)" })
-	var all []study.Record
-	if err == nil {
-		all, err = study.Records(folder)
-	}
+	all, err := study.Records(folder)
 	if err != nil {
 		s.Problems = append(s.Problems, err.Error())
 		return s

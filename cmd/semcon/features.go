@@ -99,6 +99,8 @@ func (c featureCall) run(ctx context.Context, inputs []string, file string) {
 	images := openImages(inputs, c.vit)
 	maps := len(images.names) * max(len(c.outputs.Blocks), 1)
 	refuse(whole && c.outputs.Patches && maps > 1<<15, "--patches: %d maps of whole images, and a file holds at most %d: give fewer images", maps, 1<<15)
+	listed := try.E1(json.Marshal(string(try.E1(json.Marshal(images.names))))) // Their names go into the header of a .safetensors, of 16 MiB at most.
+	refuse(filepath.Ext(c.Out) != ".npy" && len(listed) > 15<<20, "--out %s: cannot hold the names of %d images; want a .npy", c.Out, len(images.names))
 	engine := openEngine()
 	store := openFeatureStore(c.Out+".partial", map[string]any{
 		"weights": "sha256 " + try.E1(weights.SHA256(file)), "transformer": fmt.Sprintf("%+v", c.vit.ViT), "prefix": c.vit.Prefix, "ignore": c.vit.Ignore,

@@ -204,6 +204,28 @@ func TestFeaturesGoOnAfterAKill(t *testing.T) {
 	}
 }
 
+// TestFeaturesRefuseMoreNamesThanAFileHolds: before the work, not after it.
+func TestFeaturesRefuseMoreNamesThanAFileHolds(t *testing.T) {
+	m := newMachine(t)
+	photos(t, m)
+	deep := filepath.Join(m.Checkout, "many")
+	for range 14 {
+		deep = filepath.Join(deep, strings.Repeat("n", 240))
+	}
+	if err := os.MkdirAll(deep, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4700 { // 16 MB of names.
+		if err := os.WriteFile(filepath.Join(deep, fmt.Sprintf("%d.png", i)), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, stderr, status := outcome(t, onGo(semcon(t, m, "features", "many", "--weights", "tiny.safetensors", "--size", "32", "--out", "f.safetensors")))
+	if status != 2 || !strings.Contains(stderr, "--out f.safetensors: cannot hold the names of 4700 images; want a .npy") {
+		t.Errorf("exit status %d: %.300s", status, stderr)
+	}
+}
+
 // Features of other settings are not mixed, and none of an image that is not finite are written.
 func TestFeaturesBeginAnewOrRefuse(t *testing.T) {
 	m := newMachine(t)

@@ -61,11 +61,13 @@ func Write(path string, fill func(w io.Writer) error) (err error) {
 // temporary is the prefix of files that are being written.
 const temporary = ".writing-"
 
-// Sweep removes the temporary files of killed writers in dir. No writer may be running there.
+// Sweep removes the temporary files of killed writers in dir. No other writer may be running there, except one whose failure does not matter.
 func Sweep(dir string) (err error) {
 	defer try.Handle(&err)
 	for _, name := range try.E1(fs.Glob(os.DirFS(dir), temporary+"*")) { // The folder's name is no pattern.
-		try.E(os.Remove(filepath.Join(dir, name)))
+		if err := os.Remove(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) { // Its writer may have renamed it meanwhile.
+			try.E(err)
+		}
 	}
 	return nil
 }

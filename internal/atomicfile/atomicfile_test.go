@@ -66,6 +66,27 @@ func TestSweepRemovesWhatAKillLeft(t *testing.T) {
 	}
 }
 
+// TestSweepBesideAWriter: a file that its writer renames between the listing and the removal is no error of Sweep.
+func TestSweepBesideAWriter(t *testing.T) {
+	dir, done := t.TempDir(), make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 300 {
+			atomicfile.WriteBytes(filepath.Join(dir, "progress.json"), []byte("{}")) // Sweep may take its file away.
+		}
+	}()
+	for writing := true; writing; {
+		select {
+		case <-done:
+			writing = false
+		default:
+		}
+		if err := atomicfile.Sweep(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestAWriteReplacesWhatAKillLeft: the next write of a file takes the place of what a killed writer left, and waits for a living one. Its mode is a new file's.
 func TestAWriteReplacesWhatAKillLeft(t *testing.T) {
 	dir := t.TempDir()

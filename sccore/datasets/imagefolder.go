@@ -85,6 +85,8 @@ func (p *ImageFolder) add(folder string, above ...fs.FileInfo) (err error) {
 			skip(Reason(err).Error())
 		case info.IsDir() && slices.ContainsFunc(above, func(other fs.FileInfo) bool { return os.SameFile(info, other) }):
 			skip("links back to a folder above it")
+		case info.IsDir() && isRun(p.tree, name):
+			skip("is the folder of a training, with pictures of its own")
 		case info.IsDir() && len(above) > maxFolderDepth:
 			skip(fmt.Sprintf("is more than %d folders deep", maxFolderDepth))
 		case info.IsDir():
@@ -103,6 +105,12 @@ func (p *ImageFolder) add(folder string, above ...fs.FileInfo) (err error) {
 		}
 	}
 	return nil
+}
+
+// isRun reports whether a folder is of a training by semcon, which may lie among its own images.
+func isRun(tree fs.FS, folder string) bool {
+	_, err := fs.Stat(tree, path.Join(folder, "run.json"))
+	return err == nil
 }
 
 // classOfFile is the class of an image: the folder of the first level that it lies in, as in torchvision's ImageFolder; "." for none.

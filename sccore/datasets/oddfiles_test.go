@@ -23,7 +23,7 @@ func TestOddFilesAreSkippedByName(t *testing.T) {
 	if err := png.Encode(&picture, image.NewRGBA(image.Rect(0, 0, 4, 4))); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"good.png", "below/good.png"} {
+	for _, name := range []string{"good.png", "below/good.png", "out/run/pictures/000000.png"} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -36,6 +36,9 @@ func TestOddFilesAreSkippedByName(t *testing.T) {
 		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "out", "run", "run.json"), []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
 	}
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe.jpg"), 0o644); err != nil {
 		t.Fatal(err)
@@ -56,7 +59,7 @@ func TestOddFilesAreSkippedByName(t *testing.T) {
 		reasons[skipped.File] = skipped.Reason
 	}
 	for file, want := range map[string]string{
-		"dangling.png": "no such file", "dangling.txt": "no such file", "self.png": "too many levels", "below/up": "links back", "pipe.jpg": "not a regular file", "caf\uFFFD.png": "not UTF-8",
+		"out/run": "pictures of its own", "dangling.png": "no such file", "dangling.txt": "no such file", "self.png": "too many levels", "below/up": "links back", "pipe.jpg": "not a regular file", "caf\uFFFD.png": "not UTF-8",
 	} {
 		if !strings.Contains(reasons[file], want) {
 			t.Errorf("%s is skipped as %q, want %q", file, reasons[file], want)

@@ -3,6 +3,7 @@ package ownimages
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,6 +40,20 @@ func TestARunDoesNotGoOnWithOtherImages(t *testing.T) {
 	put(t, path, []byte("two image"))
 	if err := claim(); err == nil || !strings.Contains(err.Error(), out+": is the folder of a run whose images have changed since") {
 		t.Errorf("a changed image: %v", err)
+	}
+}
+
+// TestARunGoesOnAtItsGauges: with other steps between gauges, the curve and the best encoder would be others than those of a run that was never stopped.
+func TestARunGoesOnAtItsGauges(t *testing.T) {
+	out := t.TempDir()
+	claim := func(every int) error {
+		return (&run{Options: Options{Out: out}, images: &Images{}, about: description{Config: []byte(`{}`), Every: every}}).claim(t.Context())
+	}
+	if err := errors.Join(claim(2), claim(2)); err != nil {
+		t.Fatal(err)
+	}
+	if err := claim(3); err == nil || !strings.Contains(err.Error(), out+": is the folder of a run with another gauge_every") {
+		t.Errorf("%v", err)
 	}
 }
 

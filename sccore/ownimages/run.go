@@ -342,6 +342,7 @@ func (r *run) claim(ctx context.Context) (err error) {
 		{"other images", before.Images, r.about.Images}, {"other initial weights", before.Init, r.about.Init},
 		{"other ignored keys", fmt.Sprint(before.Ignore), fmt.Sprint(r.about.Ignore)},
 		{"another seed", fmt.Sprint(before.Seed), fmt.Sprint(r.Seed)}, {"other settings", compact(before.Config), compact(r.about.Config)},
+		{"another gauge_every", fmt.Sprint(before.Every), fmt.Sprint(r.about.Every)},
 	} {
 		if part.before != part.now {
 			return fmt.Errorf("%s: is the folder of a run with %s; name another folder", r.Out, part.name)

@@ -3,6 +3,7 @@ package study
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,8 +12,8 @@ import (
 	"regexp"
 
 	"github.com/dsnet/try"
-	"github.com/gofrs/flock"
 	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/internal/jsonstream"
 )
 
@@ -33,9 +34,7 @@ func (r Record) Append(dir string) (err error) {
 	line := try.E1(json.Marshal(r))
 	try.E1(parseRecord(line))
 	try.E(os.MkdirAll(dir, 0o777))
-	writers := flock.New(path + ".lock")
-	try.E(writers.Lock())
-	defer writers.Close()
+	defer try.E1(filelock.Wait(context.Background(), path+".lock", nil))()
 	file := try.E1(os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666))
 	defer file.Close()
 	try.E(removeTail(file, dir))
@@ -172,9 +171,7 @@ func parseRecord(line []byte) (r Record, err error) {
 func Repair(dir string) (moved int, err error) {
 	defer try.Handle(&err)
 	path := filepath.Join(dir, RunsFile)
-	writers := flock.New(path + ".lock")
-	try.E(writers.Lock())
-	defer writers.Close()
+	defer try.E1(filelock.Wait(context.Background(), path+".lock", nil))()
 	var whole, aside []byte
 	if err := eachLine(path, func(_ int, line []byte) {
 		if _, err := parseRecord(line); err != nil {

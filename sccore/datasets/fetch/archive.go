@@ -17,6 +17,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/dsnet/try"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -67,6 +68,7 @@ func (a Archive) fetch(ctx context.Context, dir, partial, staged string, options
 	if want == "" {
 		try.E(record(dir, file, options.Say))
 	}
+	syscall.Sync() // The new names below mean that the images are complete, after a loss of power, too.
 	for from, to := range a.Take {
 		to = filepath.Join(staged, to)
 		try.E(cmp.Or(os.MkdirAll(filepath.Dir(to), 0o777), os.Rename(filepath.Join(work, from), to)))

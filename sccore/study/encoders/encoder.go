@@ -59,13 +59,14 @@ func (e Encoder) read() (_ *weights.Import, err error) {
 }
 
 // Load returns the encoder with its weights at the store's root. Without a file, the seed draws the weights.
-func (e Encoder) Load(seed int) (encoder.ViT, *model.Store, error) {
+func (e Encoder) Load(seed int) (_ encoder.ViT, _ *model.Store, err error) {
 	if e.Weights == "" {
 		return evaluation.RandomViT(e.Architecture, seed)
 	}
-	read, err := e.read()
-	if err != nil {
-		return encoder.ViT{}, nil, err
+	defer try.Handle(&err)
+	read := try.E1(e.read())
+	if e.Digest != "" && e.Digest != try.E1(weights.Digest(e.Weights)) {
+		return encoder.ViT{}, nil, fmt.Errorf("%s: has changed since this run began or was recorded", e.Weights)
 	}
 	store, err := read.Store()
 	return read.ViT, store, err

@@ -52,6 +52,9 @@ func TestLoadReadsWhatWasWritten(t *testing.T) {
 	if err := errors.Join(err, weights.Export(path, weights.Timm, random, "/", tiny, nil, nil)); err != nil {
 		t.Fatal(err)
 	}
+	if _, _, err := (Encoder{Row: Second, Weights: path, Digest: "0123456789abcdef"}).Load(0); err == nil || !strings.Contains(err.Error(), path+": has changed since") {
+		t.Errorf("a file that is replaced during a run: %v", err)
+	}
 	vit, store, err := Encoder{Row: Second, Weights: path}.Load(0)
 	if err != nil || vit.Name != "vit-tiny" {
 		t.Fatalf("%+v, %v", vit, err)

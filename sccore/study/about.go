@@ -205,7 +205,7 @@ func (r Results) cell(row Row, column Column) (cell figures.Cell) {
 	var records []Record
 	for _, from := range column.from() {
 		if row.Minus != "" {
-			if r.architecture(row.Key, from) == r.architecture(row.Minus, from) {
+			if r.comparable(row.Key, row.Minus, from) {
 				values = append(values, r.Differences(from, row.Key, row.Minus)...)
 				records = slices.Concat(records, r.Of(row.Key, from), r.Of(row.Minus, from))
 			}
@@ -233,6 +233,12 @@ func (r Results) cell(row Row, column Column) (cell figures.Cell) {
 func (r Results) architecture(row string, columns ...string) string {
 	records := lo.FlatMap(columns, func(column string, _ int) []Record { return r.Of(row, column) })
 	return lo.FirstOrEmpty(records).start().Encoder.Architecture
+}
+
+// comparable reports whether rows have encoders of one architecture, as far as records say: they do not for a file that --set names, which fits its row.
+func (r Results) comparable(row, other, column string) bool {
+	a, b := lo.FirstOrEmpty(r.Of(row, column)).start().Encoder, lo.FirstOrEmpty(r.Of(other, column)).start().Encoder
+	return a.Architecture == b.Architecture || a.Architecture == "" && a.Digest != "" || b.Architecture == "" && b.Digest != ""
 }
 
 // Cell returns the values of a row and a column by ascending seed as a cell of a table, which names their records.

@@ -235,7 +235,7 @@ func (r Results) quantities(q figures.Quantity, column string) map[int]float64 {
 	rows, others := strings.Split(q.Row, " < "), lo.Compact(strings.Split(q.MinusRow, " & "))
 	mean := func(row string) float64 { return stats.MeanInterval(r.Details(row, column, q.Detail)).Mean }
 	best := lo.MaxBy(others, func(row, other string) bool { return mean(row) > mean(other) }) // By seed the better one would be too good.
-	if best != "" && r.architecture(rows[0], column) != r.architecture(best, column) {
+	if best != "" && !r.comparable(rows[0], best, column) {
 		return nil // As in tables.
 	}
 	values, before := map[int]float64{}, map[int]float64{}

@@ -11,9 +11,9 @@ import (
 // TestTables makes tables of made-up records: values, details and differences, beside the paper's numbers and alone.
 func TestTables(t *testing.T) {
 	var records []Record
-	for i, row := range []string{"SimSiam", "a", "b"} {
+	for i, row := range []string{"SimSiam", "a", "b", "file"} {
 		for seed := range 2 {
-			config := EncodeConfig(map[string]any{"Steps": 3, "encoder": map[string]string{"architecture": map[string]string{"b": "vit-small"}[row]}})
+			config := EncodeConfig(map[string]any{"Steps": 3, "encoder": map[string]string{"architecture": map[string]string{"b": "vit-small"}[row], "digest": map[string]string{"file": "01"}[row]}})
 			records = append(records, Record{
 				Experiment: "toy", Line: len(records) + 1, Cell: "cell", Row: row, Column: "count", Seed: seed, Value: float64(10*i + seed), Profile: Quick, Config: config,
 				Data: "numbers", Details: map[string]float64{"share": 0.5},
@@ -50,6 +50,9 @@ func TestTables(t *testing.T) {
 	}
 	if alike, unlike := results.Differences("count", "a", "SimSiam"), results.Differences("count", "b", "a"); len(alike) != 2 || len(unlike) > 0 {
 		t.Errorf("differences %v, of other architectures %v", alike, unlike)
+	}
+	if fromFile := results.Differences("count", "file", "b"); !slices.Equal(fromFile, []float64{10, 10}) {
+		t.Errorf("differences %v of an encoder from a file, whose architecture records do not name", fromFile)
 	}
 
 	paper := figures.MustPaper("ablation")

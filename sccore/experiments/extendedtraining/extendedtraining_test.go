@@ -9,13 +9,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/gomlx/ml/model"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/recipe/maintable"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/selfdistillation"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
+	"github.com/semcon/semcon/sccore/weights"
 )
 
 var rows = lo.Map(study.TableOf(Name, "values").Rows, func(row study.Row, _ int) string { return row.Key })
@@ -120,6 +123,33 @@ func TestArmsStartAlikeAndResume(t *testing.T) {
 	for _, r := range studytest.Records(t, fromFile, Name) {
 		if want := values[r.Cell+" "+r.Column]; r.Value != want || !strings.Contains(string(r.Config), "weights_sha256") || r.Details["steps"] != 0 {
 			t.Errorf("from the file %s is %g, want %g: %s", r.Column, r.Value, want, r.Config)
+		}
+	}
+
+	// A full checkpoint goes on with its heads and its own student, and its teacher is measured, as at the start and by its authors.
+	named, _, err := safetensors.Read(filepath.Join(filepath.Dir(start[0]), recipe.FinalFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, rename := model.NewStore(), strings.NewReplacer("/head/mlp/", "/group_head/projector/", "/head/", "/group_head/", "/encoder/", "/backbone/", "/instance/", "/instance_head/", "/local_group/", "/local_group_head/")
+	for name, value := range named {
+		if below, is := strings.CutPrefix(name, "/target/"); is {
+			if _, err := store.CreateVariable("/teacher"+rename.Replace("/"+below), value); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	full, continued := filepath.Join(t.TempDir(), "full.safetensors"), t.TempDir()
+	if err := weights.ExportModel(full, store, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	options = study.Options{Profile: study.Smoke, Out: continued, Only: []string{"mugs/own-mixture"}, Set: append(small, "mugs.weights="+full)}
+	if err := Study.Run(t.Context(), b, options); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range studytest.Records(t, continued, Name) {
+		if !strings.Contains(r.Protocol, "target branch, which the authors measure, heads and both branches of the file") {
+			t.Errorf("%s of %s: %s", r.Column, r.Row, r.Protocol)
 		}
 	}
 }

@@ -246,7 +246,7 @@ func (w baseline) Run(r *run) (err error) {
 		switch {
 		case start:
 		case t.Continued():
-			how += ", heads and both branches of the file"
+			branch, how = sccore.Target, "target branch, which the authors measure, heads and both branches of the file"
 		default:
 			how += ", " + newHeads
 		}

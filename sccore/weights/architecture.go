@@ -123,7 +123,7 @@ func (e evidence) exported(v encoder.ViT) (named encoder.ViT, ok bool) {
 }
 
 // headsOf are the heads of the published transformers of a width. Most have a width of 64.
-var headsOf = map[int]int{192: 3, 384: 6, 768: 12, 1024: 16, 1280: 16, 1408: 16, 1536: 24, 1664: 16, 4096: 32}
+var headsOf = map[int]int{192: 3, 384: 6, 512: 8, 768: 12, 1024: 16, 1280: 16, 1408: 16, 1536: 24, 1664: 16, 4096: 32}
 
 // heads is the number of heads, 0 if nothing says it.
 func (e evidence) heads(v encoder.ViT) int {
@@ -138,6 +138,8 @@ func (e evidence) heads(v encoder.ViT) int {
 		return v.Dim / (4 * periods[0])
 	case err == nil && v.Dim == tiny.Dim && v.Depth == tiny.Depth && v.PatchSize == tiny.PatchSize:
 		return tiny.NumHeads
+	case v.Dim == 384 && strings.Contains(e.prefix, "base_encoder.") || v.Dim == 384 && strings.Contains(e.prefix, "momentum_encoder."):
+		return 12 // MoCo v3's.
 	case v.Dim == 1280 && v.GridSize == 0:
 		return 20 // DINOv3's.
 	}
@@ -151,6 +153,9 @@ func (e evidence) rotate(v *encoder.ViT) (err error) {
 	named, ok := e.exported(*v)
 	switch {
 	case v.GridSize > 0 && !hasPeriods:
+		if strings.Contains(e.facts.Architecture, "rope") { // Their periods are not stored.
+			return fmt.Errorf("%s: the rotary positions of %.80q are not known", e.facts.file, e.facts.Architecture)
+		}
 		if v.Bias == encoder.QVBias {
 			return fmt.Errorf("key %s: an EVA or BEiT transformer with stored positions, which is not known", e.all["blocks.0.attn.q_bias"].key())
 		}

@@ -48,7 +48,7 @@ In Python with timm:
 
 ~~~python
 import safetensors.torch, timm
-model = timm.models.VisionTransformer(img_size=224, patch_size=16, embed_dim=384, depth=12, num_heads=6, num_classes=0, dynamic_img_size=True).eval()
+model = timm.models.VisionTransformer(img_size=224, patch_size=16, embed_dim=384, depth=12, num_heads=6, dynamic_img_size=True, num_classes=0).eval()
 model.load_state_dict(safetensors.torch.load_file("online.safetensors"))
 ~~~
 
@@ -89,17 +89,17 @@ func TestCardLoadsLaterTransformers(t *testing.T) {
 	}{
 		{"vit-s14-grid37-reg4-ls", weights.Timm, []string{"positions of a grid of 37×37, resized as in dino, 4 registers.\n",
 			"import safetensors.torch, timm\nmodel = timm.models.VisionTransformer(img_size=518, patch_size=14, embed_dim=384, depth=12, num_heads=6, mlp_ratio=4, " +
-				"init_values=1e-05, reg_tokens=4, no_embed_class=True, num_classes=0, dynamic_img_size=True).eval()\n"}},
+				"init_values=1e-05, reg_tokens=4, no_embed_class=True, dynamic_img_size=True, num_classes=0).eval()\n"}},
 		{"vit-g14-grid37-ls-swiglu4096", weights.Timm, []string{"resized as in dino, SwiGLU.\n", "import functools, safetensors.torch, timm, torch\n",
-			"mlp_ratio=5.333333333333333, init_values=1e-05, reg_tokens=0, mlp_layer=timm.layers.SwiGLUPacked, act_layer=torch.nn.SiLU, num_classes=0"}},
+			"mlp_ratio=5.333333333333333, init_values=1e-05, reg_tokens=0, mlp_layer=timm.layers.SwiGLUPacked, act_layer=torch.nn.SiLU, dynamic_img_size=True, num_classes=0"}},
 		{"vit-s16-reg4-ls-qv-rope100-eps0.00001", weights.Timm, []string{"6 heads, RoPE with base 100, 4 registers.\n", "import functools, safetensors.torch, timm, torch\n",
 			"timm.models.Eva(patch_size=16, embed_dim=384, depth=12, num_heads=6, mlp_ratio=4, init_values=1e-05, num_reg_tokens=4, qkv_bias=True, use_abs_pos_emb=False, " +
 				`use_rot_pos_emb=True, rope_type="dinov3", rope_temperature=100, rope_rotate_half=True, global_pool="token", ` +
-				"norm_layer=functools.partial(torch.nn.LayerNorm, eps=1e-05), num_classes=0, dynamic_img_size=True).eval()\n" +
+				"norm_layer=functools.partial(torch.nn.LayerNorm, eps=1e-05), dynamic_img_size=True, num_classes=0).eval()\n" +
 				`model.load_state_dict(safetensors.torch.load_file("x.safetensors"))` + "\n"}},
 		{"vit-s16-reg4-ls-swiglu1536-qv-rope100bf16-eps0.00001", weights.Timm, []string{"RoPE with base 100, its periods rounded to bfloat16, 4 registers, SwiGLU.\n",
 			"swiglu_mlp=True, swiglu_align_to=1, ", "# timm does not round periods to bfloat16: other features"}},
-		{"vit-s16-eps0.000000000001", weights.Timm, []string{"num_heads=6, norm_layer=functools.partial(torch.nn.LayerNorm, eps=1e-12), num_classes=0"}},
+		{"vit-s16-eps0.000000000001", weights.Timm, []string{"num_heads=6, norm_layer=functools.partial(torch.nn.LayerNorm, eps=1e-12), dynamic_img_size=True, num_classes=0"}},
 		{"vit-s14-grid37-reg4-ls", weights.Transformers, []string{`transformers.Dinov2WithRegistersModel.from_pretrained(".").eval()`}},
 		{"vit-s14-grid37-ls", weights.Official, []string{"In Python with the official code of DINO, version 2:"}},
 	} {

@@ -83,7 +83,7 @@ var (
 	// block is the name of a weight in a block, by whether it is one of transformers. DINOv2's training writes blocks.CHUNK.NUMBER.
 	block = map[bool]*regexp.Regexp{
 		false: regexp.MustCompile(`^blocks\.(?:\d{1,4}\.)?(\d{1,4})\.(.*)$`),
-		true:  regexp.MustCompile(`^(?:encoder\.|model\.)?layer\.(\d{1,4})\.(.*)$`),
+		true:  regexp.MustCompile(`^(?:encoder\.|model\.)?layers?\.(\d{1,4})\.(.*)$`),
 	}
 	// others are known names that are no weights. In official files they are heads (also Leopart's, with prototypes, and EUPE's), the blocks of Mugs' heads, a
 	// normalisation in DINOv3's training, and the decoder of MAE.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -269,5 +270,49 @@ func TestLargeHeadersTakeLittleMemory(t *testing.T) {
 	}
 	if taken := allocated(func() { _, err = ReadViT(path, tiny, "") }); err == nil || taken > 64<<20 {
 		t.Errorf("an index of %d bytes took %d of memory: %v", len(text), taken, err)
+	}
+}
+
+// TestHeadsOfMoCo: its ViT-S has twelve heads, and others of its width have six.
+func TestHeadsOfMoCo(t *testing.T) {
+	small := encoder.ViT{Dim: 384, Depth: 12, PatchSize: 16, GridSize: 14}
+	for prefix, want := range map[string]int{"state_dict.module.base_encoder.": 12, "module.momentum_encoder.": 12, "": 6, "teacher.backbone.": 6} {
+		if got := (evidence{prefix: prefix}).heads(small); got != want {
+			t.Errorf("%q: %d heads, want %d", prefix, got, want)
+		}
+	}
+}
+
+// TestRotaryPositionsBesideStoredOnesAreRefused: timm does not store their periods, so the keys are those of a transformer without them.
+func TestRotaryPositionsBesideStoredOnesAreRefused(t *testing.T) {
+	for architecture, want := range map[string]string{"vit_small_patch16_rope_ape_224": `config.json: the rotary positions of "vit_small_patch16_rope_ape_224" are not known`, "vit_small_patch16_224": ""} {
+		err := evidence{facts: modelFacts{Architecture: architecture, file: "config.json"}}.rotate(&encoder.ViT{Dim: 384, Depth: 12, PatchSize: 16, GridSize: 14})
+		if want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%s: %v", architecture, err)
+		}
+	}
+}
+
+// TestNamesOfLaterTransformers reads a ViT by the names that its modules have since version 5.
+func TestNamesOfLaterTransformers(t *testing.T) {
+	names := strings.NewReplacer("encoder.layer.", "layers.", "attention.attention.query", "attention.q_proj", "attention.attention.key", "attention.k_proj",
+		"attention.attention.value", "attention.v_proj", "attention.output.dense", "attention.o_proj", "intermediate.dense", "mlp.fc1", "output.dense", "mlp.fc2")
+	renamed := changed(t, "dino.transformers", func(named map[string]*tensors.Tensor) {
+		for _, key := range slices.Collect(maps.Keys(named)) {
+			value := named[key]
+			delete(named, key)
+			named[names.Replace(key)] = value
+		}
+	})
+	before, err := ReadViT(changed(t, "dino.transformers", func(map[string]*tensors.Tensor) {}), encoder.ViT{NumHeads: 2}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := ReadViT(renamed, encoder.ViT{NumHeads: 2}, "")
+	if err := errors.Join(err, after.Complete()); err != nil {
+		t.Fatal(err)
+	}
+	if after.ViT != before.ViT || len(after.Unused) > 0 {
+		t.Errorf("%+v, unused %q; want %+v", after.ViT, after.Unused, before.ViT)
 	}
 }

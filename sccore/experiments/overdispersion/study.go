@@ -205,14 +205,14 @@ var training = recipe.Cells[recipe.Config, recipe.Data]{
 	Evaluators: func(r *run, t *recipe.Trainer) []train.Evaluator {
 		c, seed, d := r.Cell.Config, uint64(r.Cell.Seed), r.Data
 		encoder := &evaluation.Encoder{FeatureExtractor: t.Frozen, Seed: seed}
-		dispersed := train.Evaluator{Name: "dispersion", Every: c.EvaluateEvery, Evaluate: func(ctx context.Context) (map[string]float64, error) {
+		dispersed := train.Evaluator{Name: "dispersion", Every: c.EvaluateEvery, Evaluate: func(ctx context.Context) (_ map[string]float64, err error) {
+			defer try.Handle(&err)
 			if d.Annotated[0] == nil {
-				encoded, err := evaluation.Encode(ctx, t.Frozen, d.Scenes[1].Images, c.Size, dispersedScenes, true)
-				return similarities(patchesOf(encoded, d.Scenes[1]), err)
+				encoded := try.E1(evaluation.Encode(ctx, t.Frozen, d.Scenes[1].Images, c.Size, dispersedScenes, true))
+				return similarities(patchesOf(encoded, d.Scenes[1]))
 			}
 			sample := evaluation.PatchSample{Images: dispersedPhotographs, PerImage: 16, Size: cmp.Or(c.Recall.Size, c.Size)}
-			drawn, err := sample.Draw(ctx, t.Frozen, d.Annotated[1], seed)
-			return similarities(drawn.Dispersion(d.Annotated[1].HasBackground()), err)
+			return similarities(try.E1(sample.Draw(ctx, t.Frozen, d.Annotated[1], seed)).Dispersion(d.Annotated[1].HasBackground()))
 		}}
 		switch {
 		case r.Cell.Row == "":
@@ -333,10 +333,7 @@ const (
 
 // similarities are the mean similarities of patches on objects: of one object, of two objects of a class, and of two classes. On photographs the image stands for the
 // object.
-func similarities(patches dispersion.Patches, err error) (map[string]float64, error) {
-	if err != nil {
-		return nil, err
-	}
+func similarities(patches dispersion.Patches) (map[string]float64, error) {
 	similarity, _, err := patches.Measure(1)
 	if err == nil && min(similarity.InstancePairs, similarity.ClassPairs, similarity.InterClassPairs) == 0 {
 		err = fmt.Errorf("%d, %d and %d pairs of patches of one object, of one class and of two", similarity.InstancePairs, similarity.ClassPairs, similarity.InterClassPairs)

@@ -100,7 +100,7 @@ func (f *Features) Quantities(thresholds int) (_ map[string]float64, _ TailCurve
 	same, other := 0.0, 0.0
 	for _, d := range deltas {
 		sum += d.Sum() / target / float64(len(deltas))
-		if d.Sum()-target < -1e-9*float64(f.Len())*math.Pow(f.Radius, 4) {
+		if d.Sum()-target < -1e-9*f.deltaScale() {
 			fails += 1 / float64(len(deltas))
 		}
 		same += d.Same / float64(len(deltas))
@@ -194,6 +194,9 @@ func (f *Features) DeltaTarget() float64 {
 	return (1 - 1/float64(f.Dim)) * float64(f.Len()) * math.Pow(f.Radius, 4)
 }
 
+// deltaScale is N r⁴, the scale of rounding errors of lemma sum_delta. The target itself is 0 in one dimension.
+func (f *Features) deltaScale() float64 { return float64(f.Len()) * math.Pow(f.Radius, 4) }
+
 // LemmaCheck is the result of testing one of the paper's lemmas on features.
 type LemmaCheck struct {
 	Name string // The lemma's LaTeX label and, if it has several readings, the reading.
@@ -234,7 +237,7 @@ func (f *Features) Lemmas(t Tails, alpha float64) []LemmaCheck {
 	for i, c := range []float64{1 / (4 * alpha), 1 / (2 * alpha)} {
 		check := newCheck([]string{"sum_delta, 1/(4α)", "sum_delta, 1/(2α)"}[i])
 		for _, deltas := range f.Deltas(c) {
-			check.take(deltas.Sum()-f.DeltaTarget(), float64(f.Len())*math.Pow(f.Radius, 4)) // In one dimension the target is 0.
+			check.take(deltas.Sum()-f.DeltaTarget(), f.deltaScale())
 		}
 		checks = append(checks, check)
 	}

@@ -92,9 +92,11 @@ func Writable(dir string) (err error) {
 	}
 	// The file has a fixed name, so that the next call removes one that a killed call has left. Another process may be probing too.
 	name := filepath.Join(existing, temporary+"probe")
-	try.E(try.E1(os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)).Close())
-	if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
-		try.E(err)
+	probe := try.E1(os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600))
+	closed, gone := probe.Close(), os.Remove(name)
+	if errors.Is(gone, fs.ErrNotExist) {
+		gone = nil
 	}
+	try.E(errors.Join(closed, gone))
 	return nil
 }

@@ -107,9 +107,11 @@ func (p *ImageFolder) add(folder string, above ...fs.FileInfo) (err error) {
 	return nil
 }
 
-// isRun reports whether a folder is of a training by semcon, which may lie among its own images.
+// RunFile is the file in the folder of a training on one's own images. The folder may lie among these images, and its pictures are none of them.
+const RunFile = "run.json"
+
 func isRun(tree fs.FS, folder string) bool {
-	_, err := fs.Stat(tree, path.Join(folder, "run.json"))
+	_, err := fs.Stat(tree, path.Join(folder, RunFile))
 	return err == nil
 }
 

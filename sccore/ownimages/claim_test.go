@@ -90,7 +90,7 @@ func FuzzRunFile(f *testing.F) {
 	f.Add([]byte(`{"config":{"batch":"x"},"ignore":null}`))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, runFile), content, 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, datasets.RunFile), content, 0o666); err != nil {
 			t.Fatal(err)
 		}
 		r := &run{Options: Options{Out: dir}, images: &Images{}, about: description{Images: "i", Config: []byte(`{}`)}}

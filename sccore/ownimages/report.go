@@ -226,14 +226,14 @@ func (r *run) write() (err error) {
 // setting: two runs are compared whatever their seeds. The error is an [fs.ErrNotExist] if the folder holds no run.
 func Records(out string) (records []study.Record, err error) {
 	defer try.Handle(&err)
-	content := try.E1(os.ReadFile(filepath.Join(out, runFile)))
+	content := try.E1(os.ReadFile(filepath.Join(out, datasets.RunFile)))
 	var about description
 	config := map[string]any{}
 	if err := json.Unmarshal(content, &about); err != nil {
-		return nil, fmt.Errorf("%s: %.300w", filepath.Join(out, runFile), err)
+		return nil, fmt.Errorf("%s: %.300w", filepath.Join(out, datasets.RunFile), err)
 	}
 	if err := json.Unmarshal(about.Config, &config); err != nil {
-		return nil, fmt.Errorf("%s: config: %.300w", filepath.Join(out, runFile), err)
+		return nil, fmt.Errorf("%s: config: %.300w", filepath.Join(out, datasets.RunFile), err)
 	}
 	config["(seed)"], config["(init)"] = about.Seed, about.Init
 	encoded := try.E1(json.Marshal(config))

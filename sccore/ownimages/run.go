@@ -39,7 +39,6 @@ const (
 	MetricsFile = "metrics.csv"
 	EventsFile  = tensorboard.FilePrefix + "semcon"
 	ReportFile  = "report.html"
-	runFile     = "run.json" // What the run is, so that another one does not go on in its folder.
 
 	pictures       = "pictures/%06d.png" // Patch features at a step.
 	checkpoints    = "checkpoints"       // The folder of what resuming needs.
@@ -59,7 +58,7 @@ type Options struct {
 	Say             func(line string)                          // Called with each measurement and warning, by another goroutine once the run is stopped; nil for nothing.
 }
 
-// description is the content of runFile. Two calls with another command continue the same run if everything else is the same.
+// description is the content of [datasets.RunFile], by which another run does not go on in the folder. Two calls with another command continue the same run if everything else is the same.
 type description struct {
 	Command string          `json:"command"`
 	Images  string          `json:"images"`
@@ -150,7 +149,7 @@ func (r *run) open(ctx context.Context) (err error) {
 	try.E(train.CheckDevices(r.backend, r.config.Batch/r.config.AccumulationSteps))
 	if repeats := r.images.repeats(r.config); repeats != "" {
 		// A run that an earlier version began goes on.
-		if _, err := os.Stat(r.path(runFile)); err != nil && len(r.Start.given("batch")) > 0 {
+		if _, err := os.Stat(r.path(datasets.RunFile)); err != nil && len(r.Start.given("batch")) > 0 {
 			return errors.New(repeats)
 		}
 		r.Say("warning: " + repeats)
@@ -314,7 +313,7 @@ func checkFree(dir string) error {
 	other, found := lo.Find(entries, func(entry fs.DirEntry) bool { // The others are there if the run was killed before it wrote what it is.
 		return entry.Name() != checkpoints && entry.Name() != study.LockFile && !strings.HasPrefix(entry.Name(), ".")
 	})
-	if _, err := os.Stat(filepath.Join(dir, runFile)); err == nil || !found {
+	if _, err := os.Stat(filepath.Join(dir, datasets.RunFile)); err == nil || !found {
 		return nil
 	}
 	return fmt.Errorf("%s: holds %s and no run; name another folder", dir, other.Name())
@@ -323,7 +322,7 @@ func checkFree(dir string) error {
 // claim writes what the run is, or checks that the folder is of the same run.
 func (r *run) claim(ctx context.Context) (err error) {
 	defer try.Handle(&err)
-	path := r.path(runFile)
+	path := r.path(datasets.RunFile)
 	content, err := os.ReadFile(path)
 	if r.about.Times = r.images.digest((*datasets.ImageFolder).Times); errors.Is(err, fs.ErrNotExist) {
 		if r.images.Count > 1000 {

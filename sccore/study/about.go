@@ -190,7 +190,7 @@ func (t Table) Of(r Results) figures.Table {
 			continue
 		}
 		if len(line.Heads) < len(made.RowHeads) {
-			line.Heads = append(line.Heads, r.architecture(row.Key, behind...))
+			line.Heads = append(line.Heads, r.start(row.Key, behind...).Encoder.Architecture)
 		}
 		line.Heads = append(line.Heads, make([]string, len(made.RowHeads))...)[:len(made.RowHeads)]
 		made.Rows = append(made.Rows, line)
@@ -229,15 +229,15 @@ func (r Results) cell(row Row, column Column) (cell figures.Cell) {
 	return cell
 }
 
-// architecture names the architecture of the encoder that a row's records evaluate; empty without one.
-func (r Results) architecture(row string, columns ...string) string {
+// start is what the first of a row's records has of its encoder; empty without one.
+func (r Results) start(row string, columns ...string) start {
 	records := lo.FlatMap(columns, func(column string, _ int) []Record { return r.Of(row, column) })
-	return lo.FirstOrEmpty(records).start().Encoder.Architecture
+	return lo.FirstOrEmpty(records).start()
 }
 
 // comparable reports whether rows have encoders of one architecture, as far as records say: they do not for a file that --set names, which fits its row.
 func (r Results) comparable(row, other, column string) bool {
-	a, b := lo.FirstOrEmpty(r.Of(row, column)).start().Encoder, lo.FirstOrEmpty(r.Of(other, column)).start().Encoder
+	a, b := r.start(row, column).Encoder, r.start(other, column).Encoder
 	return a.Architecture == b.Architecture || a.Architecture == "" && a.Digest != "" || b.Architecture == "" && b.Digest != ""
 }
 

@@ -138,7 +138,7 @@ func (e evidence) heads(v encoder.ViT) int {
 		return v.Dim / (4 * periods[0])
 	case err == nil && v.Dim == tiny.Dim && v.Depth == tiny.Depth && v.PatchSize == tiny.PatchSize:
 		return tiny.NumHeads
-	case v.Dim == 384 && strings.Contains(e.prefix, "base_encoder.") || v.Dim == 384 && strings.Contains(e.prefix, "momentum_encoder."):
+	case v.Dim == 384 && (strings.Contains(e.prefix, "base_encoder.") || strings.Contains(e.prefix, "momentum_encoder.")):
 		return 12 // MoCo v3's.
 	case v.Dim == 1280 && v.GridSize == 0:
 		return 20 // DINOv3's.
@@ -152,10 +152,9 @@ func (e evidence) rotate(v *encoder.ViT) (err error) {
 	periods, hasPeriods := e.all[periodsName]
 	named, ok := e.exported(*v)
 	switch {
+	case v.GridSize > 0 && !hasPeriods && strings.Contains(e.facts.Architecture, "rope"): // timm does not store their periods.
+		return fmt.Errorf("%s: the rotary positions of %.80q are not known", e.facts.file, e.facts.Architecture)
 	case v.GridSize > 0 && !hasPeriods:
-		if strings.Contains(e.facts.Architecture, "rope") { // Their periods are not stored.
-			return fmt.Errorf("%s: the rotary positions of %.80q are not known", e.facts.file, e.facts.Architecture)
-		}
 		if v.Bias == encoder.QVBias {
 			return fmt.Errorf("key %s: an EVA or BEiT transformer with stored positions, which is not known", e.all["blocks.0.attn.q_bias"].key())
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/metrics"
 )
@@ -51,6 +52,36 @@ func denseValues(k, count int) []float32 {
 		values[i] = float32(2*(x-math.Floor(x)) - 1)
 	}
 	return values
+}
+
+// TestMemoryHasPatchesOfAllImages: each of three images is of one class, so that a memory says how many patches it has of each.
+func TestMemoryHasPatchesOfAllImages(t *testing.T) {
+	vit, store, err := RandomViT("vit-8x1x2p4-grid4", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := NewEncoder(testbackend.Go(t), vit, store, 2, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	images := datasets.NewSegmentation("plain", []string{"a", "b", "c"}, "plain", 3, func(i int) (*datasets.SegmentedImage, error) {
+		a := &datasets.SegmentedImage{Height: 16, Width: 16, Pixels: make([]uint8, 3*16*16), Mask: slices.Repeat([]uint8{uint8(i)}, 16*16)}
+		return a, nil
+	})
+	for size, want := range map[int][]float32{1: {1, 0, 0}, 3: {1, 1, 1}, 4: {1, 1, 2}, 5: {1, 2, 2}, 47: {15, 16, 16}, 100: {16, 16, 16}} {
+		m, err := InContext{}.Remember(t.Context(), FrozenFeatures{Extractor: e.FeatureExtractor, Images: images, TestSize: 16}, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]float32, 3)
+		for i, share := range m.Labels {
+			got[i%3] += share
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("a memory of %d: %v patches of the images, want %v", size, got, want)
+		}
+	}
 }
 
 func TestInContextIsTheReference(t *testing.T) {

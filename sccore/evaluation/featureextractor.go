@@ -273,7 +273,7 @@ func (f *FeatureExtractor) call(key string, images *tensors.Tensor, graph func(r
 	err = backend.Catch(func() (err error) {
 		defer try.Handle(&err)
 		if f.execs[key] == nil {
-			f.execs[key] = try.E1(model.NewExec(f.backend, f.store, graph))
+			f.execs[key] = try.E1(model.NewExec(f.backend, f.store, graph)).SetMaxCache(-1) // Images have any number of sizes.
 		}
 		for _, tensor := range try.E1(f.execs[key].Call(images)) {
 			flat = append(flat, tensors.MustCopyFlatData[float32](tensor))

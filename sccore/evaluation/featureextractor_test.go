@@ -117,6 +117,32 @@ func TestNewImageNormalisesAsTorchvision(t *testing.T) {
 	near(t, im.RGB(datasets.DefaultPreprocessing()), []float32{0, 128.0 / 255, 1})
 }
 
+// TestFeaturesOfManySizes has more sizes of images than an executor of GoMLX compiles unless it is told to.
+func TestFeaturesOfManySizes(t *testing.T) {
+	v, store := smallViT(t)
+	frozen, err := evaluation.NewFeatureExtractor(testbackend.Go(t), v, store, "/online", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer frozen.Close()
+	var images []evaluation.Image
+	for i := range graph.DefaultExecMaxCacheSize + 1 {
+		images = append(images, newImage(make([]uint8, 4*(i+1)*4*3), 4*(i+1), 4))
+	}
+	seen := 0
+	for all, err := range frozen.Extract(stream(images), evaluation.Outputs{Patches: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen++; all[0].Rows != seen || all[0].Columns != 1 {
+			t.Fatalf("image %d has %d×%d patches", seen, all[0].Rows, all[0].Columns)
+		}
+	}
+	if seen != len(images) {
+		t.Errorf("features of %d of %d images", seen, len(images))
+	}
+}
+
 func TestFeatureExtractorRefuses(t *testing.T) {
 	v, store := smallViT(t)
 	b := testbackend.Fastest(t)

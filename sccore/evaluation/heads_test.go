@@ -2,6 +2,7 @@ package evaluation
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"math"
 	"math/rand/v2"
@@ -128,6 +129,48 @@ func TestHeadsLearn(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestOneHeadMayDiverge: its learning rate is too high, and the run goes on with the others. Its loss has a place in JSON, which checkpoints hold.
+func TestOneHeadMayDiverge(t *testing.T) {
+	trainer, err := NewSegmentationTrainer(testbackend.Go(t), SegmentationConfig{
+		Head: heads.Segmentation{Kind: heads.Linear, Classes: 3}, Dim: 4, Grid: 1, Batch: 1, Steps: 3, LearningRates: []float64{1e-3, 1e-3}, FinalLearningRate: 1e-3,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trainer.Close()
+	trainer.Crops = func(context.Context, int) iter.Seq2[Patches, error] {
+		return func(yield func(Patches, error) bool) {
+			yield(Patches{Features: []float32{1, 0, 0, 1}, Labels: make([]uint8, 64)}, nil)
+		}
+	}
+	if err := trainer.Begin(1); err != nil {
+		t.Fatal(err)
+	}
+	for diverged := range 2 {
+		for variable := range trainer.Store().IterVariables() {
+			if strings.HasPrefix(variable.Path(), headScope(trainer.Store().RootScope(), 1-diverged).Scope()) {
+				value := variable.MustValue().Shape()
+				if err := variable.SetValue(tensors.FromFlatDataAndDimensions(slices.Repeat([]float32{float32(math.NaN())}, value.Size()), value.Dimensions...)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		losses, err := trainer.Step(t.Context())
+		if diverged == 1 {
+			if err == nil || !strings.Contains(err.Error(), "the losses of the heads are [NaN NaN]") {
+				t.Errorf("both heads diverged: %v, %v", losses, err)
+			}
+			break
+		}
+		if err != nil || len(losses) != 2 || losses[1] != math.MaxFloat32 || !(losses[0] < 10) {
+			t.Fatalf("the second head diverged: %v, %v", losses, err)
+		}
+		if text, err := json.Marshal(losses); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
 }
 
 func TestSegmentationTrainingChecks(t *testing.T) {

@@ -77,23 +77,22 @@ type Memory struct {
 }
 
 // Remember fills a memory of a size with patches of the images of train, of whole images. As in Balažević et al. 2023, appendix, each image gives the same number of
-// patches, rare classes of the image first: those with the lowest product of a uniform number and the summed frequencies of the patch's classes. Patches
+// patches, give or take one, rare classes of the image first: those with the lowest product of a uniform number and the summed frequencies of the patch's classes. Patches
 // without annotated pixels are left out. The draw depends on train's seed and the image alone.
 func (c InContext) Remember(ctx context.Context, train FrozenFeatures, size int) (_ *Memory, err error) {
 	defer try.Handle(&err)
 	which := datasets.Spread(train.Images.Len(), size) // A memory smaller than the number of images has one patch of some.
 	images := len(which)
-	quota := (size + images - 1) / images
+	quota := func(i int) int { return (i+1)*size/images - i*size/images } // They sum to size.
 	grid := train.TestSize / train.Extractor.ViT.PatchSize
 	m := &Memory{Dim: train.Extractor.ViT.Dim, Classes: len(train.Images.Classes)}
-	most := min(size, min(quota, grid*grid)*images)
+	most := min(size, grid*grid*images)
 	m.Features, m.Labels = make([]float32, 0, most*m.Dim), make([]float32, 0, most*m.Classes)
 	i := 0
 	for patches, err := range train.Whole(ctx, which) {
 		try.E(err)
 		shares := classShares(patches.Image, grid, m.Classes)
-		chosen := rareFirst(shares, m.Classes, quota, rand.New(rand.NewPCG(train.Seed, uint64(which[i]))))
-		for _, p := range chosen[:min(len(chosen), size-len(m.Labels)/m.Classes)] {
+		for _, p := range rareFirst(shares, m.Classes, quota(i), rand.New(rand.NewPCG(train.Seed, uint64(which[i])))) {
 			m.Features = append(m.Features, patches.Features[p*m.Dim:(p+1)*m.Dim]...)
 			m.Labels = append(m.Labels, shares[p*m.Classes:(p+1)*m.Classes]...)
 		}

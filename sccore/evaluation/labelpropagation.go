@@ -186,14 +186,14 @@ func (p LabelPropagation) NewTracker(b compute.Backend, store *model.Store, patc
 		features.AssertDims(1, size.Height/patch, size.Width/patch, -1)
 		dims := features.Shape().Dimensions[1:]
 		return Reshape(losses.Unit(Reshape(features, -1, dims[2])), dims...)
-	}))
-	t.follow, err = NewExec(b, func(in []*Node) []*Node {
+	})).SetMaxCache(-1) // Frames have any number of sizes.
+	t.follow = try.E1(NewExec(b, func(in []*Node) []*Node {
 		features, valid, frames := in[0], in[1], (len(in)-2)/2
 		labels := p.propagate(features, valid, in[2:2+frames], in[2+frames:])
 		size := datasets.Size{Height: features.Shape().Dim(0) * patch, Width: features.Shape().Dim(1) * patch}
 		return []*Node{labels, masks(labels, size)}
-	})
-	return t, err
+	})).SetMaxCache(-1)
+	return t, nil
 }
 
 // Close frees the device's memory.

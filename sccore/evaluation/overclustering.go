@@ -62,7 +62,7 @@ func (o Overclustering) Measure(ctx context.Context, e *Encoder, d Data) (r Resu
 func (o Overclustering) evaluate(ctx context.Context, b compute.Backend, images FrozenFeatures, seed uint64) (_ Clustered, err error) {
 	defer try.Handle(&err)
 	dim, grid := images.Extractor.ViT.Dim, images.TestSize/images.Extractor.ViT.PatchSize
-	var features []float32
+	features := make([]float32, 0, images.Images.Len()*grid*grid*dim)
 	for patches, err := range images.All(ctx) {
 		try.E(err)
 		features = append(features, patches.Features...)

@@ -182,7 +182,7 @@ func (c SegmentationConfig) rates(step int) []float32 {
 }
 
 // SegmentationTrainer trains the heads of a [SegmentationConfig], one per learning rate. A step reports the heads' losses before its update. The step
-// is compiled once and serves any number of runs.
+// is compiled once and serves any number of runs. A loss that is not finite counts as the largest number, which JSON can hold.
 type SegmentationTrainer struct {
 	*train.Trainer[[]float32]
 	// Crops yields the crops of a step, counted from 0, as [FrozenFeatures.Crops] does: one batch.
@@ -251,11 +251,9 @@ func (t *SegmentationTrainer) loss(scope *model.Scope, inputs []*Node) (*Node, [
 	head := t.config.Head
 	all := Stack(lo.Times(len(t.config.LearningRates), func(i int) *Node { return head.Loss(head.Logits(headScope(scope, i), features), labels) }), 0)
 	return ReduceAllSum(all), []train.Report[[]float32]{{Node: all, Read: func(losses *[]float32, _ train.At, value *tensors.Tensor) string {
-		*losses = tensors.MustCopyFlatData[float32](value)
-		if slices.ContainsFunc(*losses, func(loss float32) bool { return loss-loss == 0 }) {
-			return ""
-		}
-		return fmt.Sprintf("the losses of the heads are %v", *losses)
+		all := tensors.MustCopyFlatData[float32](value)
+		*losses = lo.Map(all, func(loss float32, _ int) float32 { return lo.Ternary(loss-loss == 0, loss, math.MaxFloat32) })
+		return lo.Ternary(slices.Min(*losses) < math.MaxFloat32, "", fmt.Sprintf("the losses of the heads are %v", all))
 	}}}
 }
 

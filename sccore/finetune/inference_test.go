@@ -13,6 +13,7 @@ import (
 
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/settings"
 )
 
@@ -130,6 +131,38 @@ func TestEvaluate(t *testing.T) {
 	if counts := stats.ByImage(result.ByImage); len(counts) != 4 || math.Abs(counts.Score(nil)-result.MIoU) > 1e-9 {
 		t.Errorf("always red: mIoU %g by %d images, %g of all", counts.Score(nil), len(counts), result.MIoU)
 	}
+}
+
+// TestNetworkSeesWholePatches has images that are resized to sides which are not whole patches.
+func TestNetworkSeesWholePatches(t *testing.T) {
+	s := Segmenter{ViT: encoder.ViT{Name: "coarse", PatchSize: 16}}
+	for _, c := range []struct {
+		p    SegmentationInference
+		from datasets.Size
+		want datasets.Size // Of what the network sees.
+	}{
+		{SegmentationInference{Scale: Scale{512, 128}, Mode: Whole, Divisor: 8}, datasets.Size{Height: 128, Width: 193}, datasets.Size{Height: 128, Width: 208}},
+		{SegmentationInference{Scale: Scale{512, 128}, Mode: Whole, Divisor: 32}, datasets.Size{Height: 128, Width: 193}, datasets.Size{Height: 128, Width: 224}},
+		{SegmentationInference{Scale: Scale{2048, 512}, Mode: Slide, CropSize: 512, Stride: 341}, datasets.Size{Height: 200, Width: 1000}, datasets.Size{Height: 416, Width: 512}},
+		{SegmentationInference{Scale: Scale{512, 128}, Mode: Slide, CropSize: 96, Stride: 64}, datasets.Size{Height: 128, Width: 193}, datasets.Size{Height: 96, Width: 96}},
+	} {
+		p, err := s.Inference(c.p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &datasets.SegmentedImage{Height: c.from.Height, Width: c.from.Width, Pixels: make([]uint8, 3*c.from.Height*c.from.Width)}
+		classes, err := p.Predict(t.Context(), a, func(_ context.Context, crops Canvases) (Logits, error) {
+			if crops.Size != c.want {
+				t.Errorf("%+v of %v: the network sees %v, want %v", c.p, c.from, crops.Size, c.want)
+			}
+			return Logits{1, 1, 2, make([]float32, 2*crops.Count)}, nil
+		})
+		if err != nil || len(classes) != c.from.Height*c.from.Width {
+			t.Errorf("%+v of %v: %d classes, %v", c.p, c.from, len(classes), err)
+		}
+	}
+	_, err := s.Inference(SegmentationInference{Mode: Slide, CropSize: 100, Stride: 50})
+	wantError(t, err, "inference.crop_size 100 is not a multiple of coarse's patch size 16")
 }
 
 func TestInferenceSaysWhatIsWrong(t *testing.T) {

@@ -121,7 +121,11 @@ func OpenSegmentationModel(b compute.Backend, path string) (*SegmentationModel, 
 	s := &m.Segmenter
 	var err error
 	m.network, err = open(b, path, segmenter, "fine-tune", &m.SegmenterDescription, &s.ViT, func() error {
-		if err := cmp.Or(settings.Check(s), settings.CheckGroup("inference", m.Inference)); err != nil || len(m.Classes) == s.Classes && len(m.Colours) == s.Classes {
+		err := cmp.Or(settings.Check(s), settings.CheckGroup("inference", m.Inference))
+		if err == nil {
+			m.Inference, err = s.Inference(m.Inference)
+		}
+		if err != nil || len(m.Classes) == s.Classes && len(m.Colours) == s.Classes {
 			return err
 		}
 		return fmt.Errorf("%d classes and %d colours for a segmenter of %d classes", len(m.Classes), len(m.Colours), s.Classes)

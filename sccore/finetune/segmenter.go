@@ -236,8 +236,15 @@ type SegmentationInference struct {
 	Mode     InferenceMode `json:"mode" oneof:"slide|whole"`            // What the network sees of an image: slide for overlapping crops, whole for the whole image.
 	CropSize int           `json:"crop_size,omitzero" range:"[0,2^14]"` // Height and width of crops in pixels, with mode slide. A shorter image has shorter crops.
 	Stride   int           `json:"stride,omitzero" range:"[0,2^14]"`    // Pixels from one crop to the next, at most CropSize, with mode slide. The last crop ends with the image.
-	// Divisor rounds the sides of the resized image up to multiples, for networks that see whole patches; 0 for 1. XCiT's recipe of semantic FPN has 32.
+	// Divisor rounds the sides of what the network sees up to multiples: the image's, or with mode slide those that are shorter than a crop; 0 for 1. A network of
+	// larger patches takes their multiples, see [Segmenter.Inference]. XCiT's recipe of semantic FPN has 32.
 	Divisor int `json:"divisor,omitzero" range:"[0,2^14]"`
+}
+
+// Inference is p for the network, which sees whole patches: the divisor becomes a multiple of them. The error is about crops that are none.
+func (s Segmenter) Inference(p SegmentationInference) (SegmentationInference, error) {
+	p.Divisor = roundUp(max(1, p.Divisor), s.ViT.PatchSize)
+	return p, s.ViT.CheckSize("inference.crop_size", p.CropSize)
 }
 
 // InferenceMode says what a network sees of an image.
@@ -289,8 +296,12 @@ type Segment func(ctx context.Context, crops Canvases) (Logits, error)
 // Predict returns the class of each pixel of an image, [a.Height, a.Width]; of equal logits the first class wins. The error names the image.
 func (p SegmentationInference) Predict(ctx context.Context, a *datasets.SegmentedImage, segment Segment) ([]uint8, error) {
 	from := datasets.Size{Height: a.Height, Width: a.Width}
-	scaled, by := p.Scale.Of(from), max(1, p.Divisor)
-	size := datasets.Size{Height: roundUp(scaled.Height, by), Width: roundUp(scaled.Width, by)}
+	size := p.Scale.Of(from)
+	for _, side := range []*int{&size.Height, &size.Width} {
+		if p.Mode == Whole || *side < p.CropSize {
+			*side = roundUp(*side, max(1, p.Divisor))
+		}
+	}
 	pixels := make([]uint8, 3*size.Height*size.Width)
 	resize(pixels, size.Width, a.Pixels, from, size, image.Rect(0, 0, size.Width, size.Height))
 

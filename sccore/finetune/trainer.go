@@ -187,10 +187,12 @@ type network struct {
 	exec  *model.Exec
 }
 
-func newNetwork(b compute.Backend, store *model.Store, predict graph) (n network, err error) {
-	n.store = store
-	n.exec, err = model.NewExec(b, store, (func(scope *model.Scope, pixels, sizes *Node) []*Node)(predict))
-	return n, err
+func newNetwork(b compute.Backend, store *model.Store, predict graph) (network, error) {
+	exec, err := model.NewExec(b, store, (func(scope *model.Scope, pixels, sizes *Node) []*Node)(predict))
+	if err == nil {
+		exec.SetMaxCache(-1) // Images have any number of sizes.
+	}
+	return network{store, exec}, err
 }
 
 // call passes what the network predicts of canvases to read.

@@ -277,7 +277,7 @@ func ReadMetrics(file string) (points []map[string]string, err error) {
 func NewViewer(b compute.Backend, weightsFile string, images []string, size int) (_ *features.Viewer, err error) {
 	defer try.Handle(&err)
 	v := try.E1(sccore.EncoderOf(weightsFile))
-	try.E(standardImages(weightsFile))
+	try.E(weights.CheckColours(weightsFile))
 	size = cmp.Or(size, v.NearestSize(224))
 	set := &datasets.Images{Name: "images", Height: size, Width: size}
 	for _, path := range images {
@@ -293,16 +293,6 @@ func NewViewer(b compute.Backend, weightsFile string, images []string, size int)
 	viewer := try.E1(features.NewViewer(b, config, size, set, set.Len()))
 	viewer.Names = images
 	return viewer, nil
-}
-
-// standardImages returns an error if the makers of weights standardise images otherwise than training and pictures do.
-func standardImages(path string) (err error) {
-	defer try.Handle(&err)
-	p, _, source := try.E3(weights.ReadPreprocessing(path))
-	if ours := datasets.DefaultPreprocessing(); p.Mean != ours.Mean || p.Std != ours.Std {
-		return fmt.Errorf("%s: images have mean %v and std %v, here they have ImageNet's", source, p.Mean, p.Std)
-	}
-	return nil
 }
 
 //go:embed example/*.jpg example/encoder.safetensors

@@ -58,6 +58,16 @@ func ReadPreprocessing(weightsFile string) (p datasets.Preprocessing, size int, 
 	return datasets.DefaultPreprocessing(), 224, "", nil
 }
 
+// CheckColours returns an error if the makers of weights standardise images otherwise than trainings, experiments and pictures do.
+func CheckColours(weightsFile string) (err error) {
+	defer try.Handle(&err)
+	p, _, source := try.E3(ReadPreprocessing(weightsFile))
+	if ours := datasets.DefaultPreprocessing(); p.Mean != ours.Mean || p.Std != ours.Std {
+		return fmt.Errorf("%s: images have mean %v and std %v, here they have ImageNet's", source, p.Mean, p.Std)
+	}
+	return nil
+}
+
 // readSmall reads a regular file of at most so many bytes.
 func readSmall(path string, most int64) (_ []byte, err error) {
 	defer try.Handle(&err)

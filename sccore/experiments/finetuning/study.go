@@ -48,7 +48,9 @@ var Study = encoders.Tuning[Config, evaluation.Data, finetune.SegmentationTraini
 	Unit:    "crop",
 	Amount:  func(c Config) (steps, batch int) { return c.Steps, c.Batch },
 	Training: func(c Config, vit encoder.ViT, d evaluation.Data) (finetune.SegmentationTraining, error) {
-		return c.training(vit, len(d.Train.Classes)), nil
+		config := c.training(vit, len(d.Train.Classes))
+		_, err := config.Segmenter.Inference(c.Inference)
+		return config, err
 	},
 	New: finetune.NewSegmentationTrainer,
 	Take: func(t *finetune.SegmentationTrainer, r *run, _ encoder.ViT, pretrained *model.Store) (done func(), err error) {
@@ -128,8 +130,9 @@ func test(t *finetune.SegmentationTrainer, r *run, config finetune.SegmentationT
 	defer try.Handle(&err)
 	c, images := r.Cell.Config, r.Data.Test
 	r.Say("evaluating on %d images", images.Len())
-	tested := try.E1(c.Inference.Evaluate(r.Context, images, t.Segment))
-	description := finetune.SegmenterDescription{Dataset: r.Data.Name, Classes: images.Classes, Colours: images.ClassColours(), Inference: c.Inference}
+	inference := try.E1(config.Segmenter.Inference(c.Inference))
+	tested := try.E1(inference.Evaluate(r.Context, images, t.Segment))
+	description := finetune.SegmenterDescription{Dataset: r.Data.Name, Classes: images.Classes, Colours: images.ClassColours(), Inference: inference}
 	try.E(t.Export(filepath.Join(r.Dir, encoders.Model), description, map[string]string{"cell": r.Cell.Name()}))
 	details := map[string]float64{"accuracy": tested.Accuracy, "loss": last.Loss}
 	for class, iou := range tested.IoU {

@@ -60,9 +60,7 @@ var Study = encoders.Tuning[Config, Data, evaluation.SegmentationConfig, *traine
 	New:     evaluation.NewSegmentationTrainer,
 	KeepAll: true,
 	Take:    take,
-	Loss: func(losses []float32) float64 {
-		return float64(slices.Min(slices.DeleteFunc(slices.Clone(losses), func(loss float32) bool { return loss-loss != 0 }))) // Without NaN and infinities.
-	},
+	Loss:    func(losses []float32) float64 { return float64(slices.Min(losses)) },
 	Final:   headsFile,
 	Test:    test,
 	Tables:  tables,

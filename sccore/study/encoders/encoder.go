@@ -1,6 +1,7 @@
 package encoders
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -54,7 +55,7 @@ type Encoder struct {
 func (e Encoder) read() (_ *weights.Import, err error) {
 	defer try.Handle(&err)
 	read := try.E1(weights.ReadViT(e.Weights, encoder.ViT{}, "", strings.Fields(e.Ignore)...))
-	try.E(read.Complete())
+	try.E(cmp.Or(read.Complete(), weights.CheckColours(e.Weights)))
 	return read, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/dsnet/try"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"gonum.org/v1/plot"
@@ -100,7 +101,8 @@ func (f CurvesRow) sheet() (sheet, error) { return Chart{Panels: f}.sheet() }
 
 // sheet implements [Figure], with records of plot, series, x, y. If there are values of seeds, the label of a point, the deviation and the interval, and the values
 // stand there too.
-func (f Chart) sheet() (sheet, error) {
+func (f Chart) sheet() (_ sheet, err error) {
+	defer try.Handle(&err)
 	if len(f.Panels) == 0 {
 		return sheet{}, errors.New("no curves")
 	}
@@ -113,10 +115,7 @@ func (f Chart) sheet() (sheet, error) {
 	}
 	all, tall := newPanel("", ""), vg.Length(0)
 	for i, curves := range f.Panels {
-		p, err := curves.panel()
-		if err != nil {
-			return sheet{}, err
-		}
+		p := try.E1(curves.panel())
 		tall = max(tall, p.named(curves.Names, 0.8*width/vg.Length(len(f.Panels))))
 		all.X.Min, all.X.Max = min(all.X.Min, p.X.Min), max(all.X.Max, p.X.Max)
 		all.Y.Min, all.Y.Max = min(all.Y.Min, p.Y.Min), max(all.Y.Max, p.Y.Max)
@@ -173,7 +172,8 @@ func (f Curves) records(plot string, s Series, seeds bool) (records [][]string) 
 func exact(value float64) string { return strconv.FormatFloat(value, 'g', -1, 64) }
 
 // panel draws the plot with its legend.
-func (f Curves) panel() (*panel, error) {
+func (f Curves) panel() (_ *panel, err error) {
+	defer try.Handle(&err)
 	p := newPanel(f.X, f.Y)
 	p.title = f.Title
 	if f.LogX {
@@ -185,10 +185,7 @@ func (f Curves) panel() (*panel, error) {
 	for i, s := range f.Series {
 		shift := f.Shift * (float64(i) - float64(len(f.Series)-1)/2)
 		s.X, s.Y = means(s.XValues, s.X), means(s.Values, s.Y)
-		parts, err := f.parts(s, shift)
-		if err != nil {
-			return nil, err
-		}
+		parts := try.E1(f.parts(s, shift))
 		l := look(cmp.Or(s.Look, i+1) - 1)
 		line, marker := l.line(1.6), l.marker(s.Hollow)
 		if s.Grey {

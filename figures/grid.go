@@ -153,10 +153,7 @@ func sentences(format string, data any) []string {
 // visible replaces the control characters of a text, which names of files and settings may hold, as a terminal would obey them and XML forbids them.
 func visible(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return unicode.ReplacementChar
-		}
-		return r
+		return lo.Ternary(unicode.IsControl(r) && r != '\n' && r != '\t', unicode.ReplacementChar, r)
 	}, text)
 }
 
@@ -250,10 +247,7 @@ func (c Column) stacked() string {
 
 // latexStack puts lines above one another, as narrow columns need.
 func latexStack(lines []string) string {
-	if len(lines) < 2 {
-		return strings.Join(lines, "")
-	}
-	return `\begin{tabular}{@{}r@{}}` + strings.Join(lines, `\\`) + `\end{tabular}`
+	return lo.Ternary(len(lines) < 2, strings.Join(lines, ""), `\begin{tabular}{@{}r@{}}`+strings.Join(lines, `\\`)+`\end{tabular}`)
 }
 
 // latexText escapes the characters that LaTeX reserves, and those in tables that its default encoding lacks.

@@ -69,11 +69,9 @@ func PaperNames() []string {
 
 // parsePaper distinguishes row heads from numbers by their form: the paper prints every measured number with a decimal point, and neither the
 // switches nor the line numbers of the ablation have one.
-func parsePaper(name, text string) (*PaperTable, error) {
-	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-	if err != nil {
-		return nil, err
-	}
+func parsePaper(name, text string) (_ *PaperTable, err error) {
+	defer try.Handle(&err)
+	records := try.E1(csv.NewReader(strings.NewReader(text)).ReadAll())
 	if len(records) < 2 {
 		return nil, fmt.Errorf("want a header and at least one row, got %d lines", len(records))
 	}

@@ -75,7 +75,7 @@ func TestFeasibility(t *testing.T) {
 	f := Feasibility()
 	picture(t, f)
 	last := len(f.Ys) - 1
-	if v := f.Values[last][0]; math.Abs(v-0.764) > 0.002 {
+	if v := f.Values[last][0]; !(math.Abs(v-0.764) <= 0.002) {
 		t.Errorf("least d_T at K = d is %g", v)
 	}
 	if v := f.Values[last][len(f.Xs)-1]; !(v > 1) {

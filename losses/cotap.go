@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/dsnet/try"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/losses/internal/pairsum"
@@ -99,9 +100,8 @@ func inUnit(x *Node) *Node {
 // A pair is a negative of the pairs of higher q; it gets a gradient from those whose p is lower, or higher by less than Margin. With both orders
 // reversed, this is the sum over pairs of lower q that the loss is made of.
 func (c CoTAP) Evaluate(p, q []float64) (loss float64, gradient []float64, err error) {
-	if err := cmp.Or(settings.Check(c), checkScores(p, q)); err != nil {
-		return 0, nil, err
-	}
+	defer try.Handle(&err)
+	try.E(cmp.Or(settings.Check(c), checkScores(p, q)))
 	n, square := len(p), c.Margin*c.Margin
 	byP := pairsum.Descending(p)
 	pairs, ranks := pairsum.Pairs(byP, pairsum.Descending(q))
@@ -132,10 +132,9 @@ func (c CoTAP) Evaluate(p, q []float64) (loss float64, gradient []float64, err e
 //
 // p and q hold one score in [0, 1] per patch pair; weight, the paper's γ, is any function of a target score. It is an error if a score is out of
 // range or if lengths differ.
-func CoTAPDefinition(p, q []float64, weight func(float64) float64) (float64, error) {
-	if err := checkScores(p, q); err != nil {
-		return 0, err
-	}
+func CoTAPDefinition(p, q []float64, weight func(float64) float64) (value float64, err error) {
+	defer try.Handle(&err)
+	try.E(checkScores(p, q))
 	byP, byQ, total := pairsum.Descending(p), pairsum.Descending(q), 0.0
 	pairsum.TieGroups(byQ, func(begin, end int) {
 		threshold := byQ[begin].Score
@@ -148,10 +147,9 @@ func CoTAPDefinition(p, q []float64, weight func(float64) float64) (float64, err
 // CoTAPBound is the upper bound of [CoTAPDefinition] that Proposition 1 gives for weight ≥ 0: the mean over pairs i of γ̃_i g(ψ_i Σ_{q_j < q_i} 1[p_i ≤ p_j]),
 // where 1/ψ_i counts the pairs with q_j ≥ q_i and p_j ≥ p_i, and γ̃_i sums weight(q_k)/r_k over q_k ≤ q_i with the ranks r_k. It takes O(n log n) time.
 // Arguments and errors are as for [CoTAPDefinition].
-func CoTAPBound(p, q []float64, weight func(float64) float64) (float64, error) {
-	if err := checkScores(p, q); err != nil {
-		return 0, err
-	}
+func CoTAPBound(p, q []float64, weight func(float64) float64) (bound float64, err error) {
+	defer try.Handle(&err)
+	try.E(checkScores(p, q))
 	byP, byQ := pairsum.Descending(p), pairsum.Descending(q)
 	pairs, ranks := pairsum.Pairs(byP, byQ)
 	gammas, gamma := make([]float64, len(q)), 0.0

@@ -170,7 +170,7 @@ func TestDenseHandCases(t *testing.T) {
 			{"PaKA", matrix{{0, 0}, {0.02, 0}, right, up}, matrix{left, up, up, left}, 0.4},
 		} {
 			got := graph.MustExecOnce(b, terms[c.loss].graph, [][]float64(c.x), [][]float64(c.y)).Value().(float64)
-			if math.Abs(got-c.want) > 1e-12 {
+			if !(math.Abs(got-c.want) <= 1e-12) {
 				t.Errorf("%s of %v, %v: %g, want %g", c.loss, c.x, c.y, got, c.want)
 			}
 		}
@@ -200,7 +200,7 @@ func TestDenseProperties(t *testing.T) {
 			return graph.MustExecOnce(b, terms[loss].graph, [][]float64(x), [][]float64(y)).Value().(float64)
 		}
 		same := func(what, loss string, got, want float64) {
-			if math.Abs(got-want) > 1e-12 {
+			if !(math.Abs(got-want) <= 1e-12) {
 				t.Errorf("seed %d, %s: %g, %s %g", seed, loss, want, what, got)
 			}
 		}
@@ -288,7 +288,7 @@ func TestArctan(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		x := tensors.FromValue([]float64{-200, -1, -1e-3, 0, 0.5, 30})
 		for i, got := range graph.MustExecOnce(b, losses.Arctan, x).Value().([]float64) {
-			if want := math.Atan(x.Value().([]float64)[i]); math.Abs(got-want) > 1e-14 {
+			if want := math.Atan(x.Value().([]float64)[i]); !(math.Abs(got-want) <= 1e-14) {
 				t.Errorf("arctan %g: %g, want %g", x.Value().([]float64)[i], got, want)
 			}
 		}

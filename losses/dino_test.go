@@ -74,7 +74,7 @@ func TestTeacherTemperature(t *testing.T) {
 		epoch, warmup int
 		want          float64
 	}{{-3, 4, 0.04}, {0, 4, 0.04}, {1, 4, 0.05}, {3, 4, 0.07}, {4, 4, 0.07}, {0, 0, 0.07}, {0, 1, 0.04}, {1, 1, 0.07}} {
-		if got := losses.TeacherTemperature(c.epoch, c.warmup, 0.04, 0.07); math.Abs(got-c.want) > 1e-12 {
+		if got := losses.TeacherTemperature(c.epoch, c.warmup, 0.04, 0.07); !(math.Abs(got-c.want) <= 1e-12) {
 			t.Errorf("epoch %d of a warm-up of %d: %g, want %g", c.epoch, c.warmup, got, c.want)
 		}
 	}
@@ -113,7 +113,7 @@ func TestDINO(t *testing.T) {
 			loss := losses.DINO(student, targets, 0.3)
 			return append([]*graph.Node{loss}, graph.Gradient(loss, targets)...)
 		}, student, targets)
-		if got := out[0].Value().(float64); math.Abs(got-want) > 1e-12 {
+		if got := out[0].Value().(float64); !(math.Abs(got-want) <= 1e-12) {
 			t.Errorf("%.14g, reference %.14g", got, want)
 		}
 		for _, entry := range tensors.MustCopyFlatData[float64](out[1]) {

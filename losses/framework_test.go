@@ -115,7 +115,7 @@ func TestTermsAgainstReference(t *testing.T) {
 			for seed := range uint64(3) {
 				x, y := term.inputs(rand.New(rand.NewPCG(seed, 21)))
 				out := exec.MustCall([][]float64(x), [][]float64(y))
-				if got, want := out[0].Value().(float64), term.reference(x, y); math.Abs(got-want) > 1e-12*math.Max(1, want) {
+				if got, want := out[0].Value().(float64), term.reference(x, y); !(math.Abs(got-want) <= 1e-12*math.Max(1, want)) {
 					t.Errorf("%s: %.14g, reference %.14g", name, got, want)
 				}
 				for _, entry := range tensors.MustCopyFlatData[float64](out[1]) {
@@ -164,7 +164,7 @@ func TestTermsGolden(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		for _, c := range cases {
 			got := graph.MustExecOnce(b, terms[c.Loss].graph, [][]float64(c.X), [][]float64(c.Y)).Value().(float64)
-			if math.Abs(got-c.Value) > 1e-12*math.Max(1, c.Value) {
+			if !(math.Abs(got-c.Value) <= 1e-12*math.Max(1, c.Value)) {
 				t.Errorf("%s: %.14g, PyTorch %.14g", c.Loss, got, c.Value)
 			}
 		}
@@ -187,7 +187,7 @@ func TestTermsHandCases(t *testing.T) {
 			{"BCE", matrix{{0}}, matrix{{1}}, -math.Log(1e-7)}, // Finite.
 		} {
 			got := graph.MustExecOnce(b, terms[c.loss].graph, [][]float64(c.x), [][]float64(c.y)).Value().(float64)
-			if math.Abs(got-c.want) > 1e-6 {
+			if !(math.Abs(got-c.want) <= 1e-6) {
 				t.Errorf("%s of %v, %v: %g, want %g", c.loss, c.x, c.y, got, c.want)
 			}
 		}

@@ -141,7 +141,7 @@ func TestIBOTPatches(t *testing.T) {
 			loss := losses.IBOTPatches(student, targets, masks, temperature)
 			return append([]*graph.Node{loss}, graph.Gradient(loss, targets)...)
 		}, student, targets, masks)
-		if got := out[0].Value().(float64); math.Abs(got-want) > 1e-12 {
+		if got := out[0].Value().(float64); !(math.Abs(got-want) <= 1e-12) {
 			t.Errorf("%.14g, reference %.14g", got, want)
 		}
 		for _, entry := range tensors.MustCopyFlatData[float64](out[1]) {

@@ -177,7 +177,7 @@ func TestMugs(t *testing.T) {
 					return append([]*graph.Node{contrast, group}, graph.Gradient(graph.Add(contrast, group), targets, shares)...)
 				}, ofStudent, ofTargets, ofShares)
 				for i, want := range []float64{wantContrast, wantGroup} {
-					if got := out[i].Value().(float64); math.Abs(got-want) > 1e-12*math.Max(1, want) {
+					if got := out[i].Value().(float64); !(math.Abs(got-want) <= 1e-12*math.Max(1, want)) {
 						t.Errorf("loss %d: %.14g, reference %.14g", i, got, want)
 					}
 				}

@@ -202,7 +202,7 @@ func TestSurrogatesTendToAP(t *testing.T) {
 				"FastAP":   losses.FastAP{Threshold: 0.6, Bins: 64},
 				"SmoothAP": losses.SmoothAP{Threshold: 0.6, Temperature: 1e-4},
 			} {
-				if got := graph.MustExecOnce(b, s.Loss, p, q).Value().(float64); math.Abs(got-want) > 1e-12 {
+				if got := graph.MustExecOnce(b, s.Loss, p, q).Value().(float64); !(math.Abs(got-want) <= 1e-12) {
 					t.Errorf("seed %d, %s: %.14g, AP loss %.14g", seed, name, got, want)
 				}
 			}
@@ -277,7 +277,7 @@ func TestSurrogateProperties(t *testing.T) {
 				}
 				return out
 			}
-			if got, _ := value(reversed(p), reversed(q)); math.Abs(got-want) > 1e-12 {
+			if got, _ := value(reversed(p), reversed(q)); !(math.Abs(got-want) <= 1e-12) {
 				t.Errorf("%s, seed %d: %g, reordered %g", name, seed, want, got)
 			}
 			square, step := 0.0, make(matrix, len(p))

@@ -255,7 +255,7 @@ func TestReadTarget(t *testing.T) {
 				for _, x := range of[i*branch.PatchHead.OutDim : (i+1)*branch.PatchHead.OutDim] {
 					square += float64(x) * float64(x)
 				}
-				if math.Abs(square-1) > 1e-5 {
+				if !(math.Abs(square-1) <= 1e-5) {
 					t.Errorf("feature %d has the squared length %g", i, square)
 				}
 			}

@@ -24,7 +24,7 @@ func TestIntermediatesAreOfTheNextStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, loss := range sccore.Losses {
-		if got, want := loss.Lambda(g.Losses), loss.Value(want); math.Abs(got-want) > 1e-5 {
+		if got, want := loss.Lambda(g.Losses), loss.Value(want); !(math.Abs(got-want) <= 1e-5) {
 			t.Errorf("%s is %g, in the step %g", loss.Name, got, want)
 		}
 	}
@@ -50,7 +50,7 @@ func TestIntermediatesAreOfTheNextStep(t *testing.T) {
 				for _, a := range c.values[p*g.Outputs : (p+1)*g.Outputs] {
 					sum += float64(a)
 				}
-				if math.Abs(sum-1) > 1e-3 {
+				if !(math.Abs(sum-1) <= 1e-3) {
 					t.Fatalf("%s of place %d sum to %g", name, p, sum)
 				}
 			}

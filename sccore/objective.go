@@ -236,11 +236,10 @@ const partsForLambdas = 8
 func (t *Trainer) Lambdas() losses.Lambdas { return *cmp.Or(t.measured, &t.config.Lambdas) }
 
 // Step trains one step, see [train.Trainer.Step]. With [ByGradient] the first step sets the weights of the losses.
-func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
+func (t *Trainer) Step(ctx context.Context) (_ StepMetrics, err error) {
+	defer try.Handle(&err)
 	if t.config.LambdaBy == ByGradient && t.measured == nil {
-		if err := t.measureLambdas(ctx); err != nil {
-			return StepMetrics{}, err
-		}
+		try.E(t.measureLambdas(ctx))
 	}
 	return t.Trainer.Step(ctx)
 }

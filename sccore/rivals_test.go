@@ -311,7 +311,4 @@ func TestFixedNoiseIsThatOfThePair(t *testing.T) {
 	if drawn := diagnosticsOf(t, anew); len(drawn.Pairs.Scores) != len(fixed.Pairs.Scores) || slices.Equal(drawn.Pairs.Scores, fixed.Pairs.Scores) {
 		t.Error("fixed noise follows the step")
 	}
-	if again := diagnosticsOf(t, trainer); !slices.Equal(again.Pairs.Scores, fixed.Pairs.Scores) {
-		t.Error("fixed noise changes")
-	}
 }

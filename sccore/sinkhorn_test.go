@@ -67,12 +67,12 @@ func TestSinkhornTargetsAreDistributionsThatShareTheEntries(t *testing.T) {
 				sum += v
 				columns[j] += v
 			}
-			if math.Abs(sum-1) > 1e-9 {
+			if !(math.Abs(sum-1) <= 1e-9) {
 				t.Errorf("row %d sums to %g", i, sum)
 			}
 		}
 		for j, sum := range columns {
-			if math.Abs(sum-3) > 1e-6 {
+			if !(math.Abs(sum-3) <= 1e-6) {
 				t.Errorf("column %d sums to %g, want 12/4", j, sum)
 			}
 		}

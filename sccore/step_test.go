@@ -54,6 +54,32 @@ func smallStep(change func(c *Config)) (step, map[string]*tensors.Tensor) {
 	}
 }
 
+// TestNoiseOfAPairIsThatOfItsCells: draws depend on the two cells of a pair alone, in either order and in whatever views and images they lie.
+func TestNoiseOfAPairIsThatOfItsCells(t *testing.T) {
+	values := func(cells [][]uint32) [][][]float32 {
+		return MustExecOnce(testbackend.Go(t), func(cells, partners *Node) *Node {
+			scores := MulScalar(Ones(cells.Graph(), shapes.Make(dtypes.Float32, 2, 3, 3)), -1)
+			return noisyPairs(scores, cells, partners, Scalar(cells.Graph(), dtypes.Float32, 1))
+		}, cells, []int32{1, 0}).Value().([][][]float32)
+	}
+	first := values([][]uint32{{1, 2, 3}, {4, 5, 6}})
+	seen := map[float32]bool{}
+	for i, row := range first[0] {
+		for j, x := range row {
+			if seen[x] = true; x != first[1][j][i] {
+				t.Errorf("cells %d and %d: %g, and in the other order %g", i+1, j+4, x, first[1][j][i])
+			}
+		}
+	}
+	if len(seen) != 9 {
+		t.Errorf("nine pairs have %d draws", len(seen))
+	}
+	moved := values([][]uint32{{3, 9, 1}, {6, 8, 4}}) // Other places of the same cells.
+	if moved[0][0][0] != first[0][2][2] || moved[0][2][2] != first[0][0][0] || moved[0][0][2] != first[0][2][0] {
+		t.Errorf("cells at other places have other draws: %v and %v", moved[0], first[0])
+	}
+}
+
 // TestGradientOfTheWholeStep compares one entry of the gradient of every variable with finite differences of the total loss.
 func TestGradientOfTheWholeStep(t *testing.T) {
 	if testing.Short() {
@@ -180,7 +206,7 @@ func TestLabelsAreThoseOfThePlaces(t *testing.T) {
 			width := min(first[i][1]+first[i][3], second[i][1]+second[i][3]) - left
 			for place, label := range labels[i] {
 				want := math.Floor(float64(left + width*(float32(place%size)+0.5)/size))
-				if math.Abs(float64(label)-want) > 1 {
+				if !(math.Abs(float64(label)-want) <= 1) {
 					t.Errorf("image %d, place %d: column %d, want %g", i, place, label, want)
 				}
 			}
@@ -222,7 +248,7 @@ func TestLabelsOfPatchesAreThoseThatAViewShows(t *testing.T) {
 		for axis := range 2 {
 			for i, places := range out[1+axis].Value().([][]int32) {
 				for place, label := range places {
-					if want := side * shown[i][place][axis]; math.Abs(float64(label)-float64(want)) > 2 {
+					if want := side * shown[i][place][axis]; !(math.Abs(float64(label)-float64(want)) <= 2) {
 						t.Errorf("image %d, patch %d, axis %d: pixel %d, the view shows %.1f", i, place, axis, label, want)
 					}
 				}
@@ -271,7 +297,7 @@ func TestSameLabelsWithNoise(t *testing.T) {
 					}
 				}
 			}
-			if got := float64(replaced) / (2 * n); math.Abs(got-float64(share)) > 0.01 {
+			if got := float64(replaced) / (2 * n); !(math.Abs(got-float64(share)) <= 0.01) {
 				t.Errorf("%g of the scores are replaced, want %g", got, share)
 			}
 			if share > 0 && math.Abs(sum/float64(replaced)-0.5) > 0.01 {
@@ -288,7 +314,7 @@ func TestSameLabelsWithNoise(t *testing.T) {
 				differ++
 			}
 		}
-		if math.Abs(float64(differ)/n-0.5) > 0.02 {
+		if !(math.Abs(float64(differ)/n-0.5) <= 0.02) {
 			t.Errorf("two keys differ in %d of %d", differ, n)
 		}
 	})

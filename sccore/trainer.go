@@ -98,10 +98,9 @@ func (t *Trainer) Close() {
 
 // Configure sets another configuration for the runs to come. It must share the compiled step: schedules, steps, the augmentation of views, the share
 // of noise and nonzero λ may differ. Anything else is an error.
-func (t *Trainer) Configure(config Config) error {
-	if err := settings.Check(config); err != nil {
-		return err
-	}
+func (t *Trainer) Configure(config Config) (err error) {
+	defer try.Handle(&err)
+	try.E(settings.Check(config))
 	if config.shape() != t.config.shape() {
 		return errors.New("this configuration needs another compiled step")
 	}
@@ -129,10 +128,9 @@ func (t *Trainer) SetNeighbours(neighbours *knn.Neighbours) {
 }
 
 // Begin sets the weights of both branches to the initial values of a seed, the same on every backend, and the run to step 0.
-func (t *Trainer) Begin(seed uint64) error {
-	if err := t.checkNeighbours(); err != nil {
-		return err
-	}
+func (t *Trainer) Begin(seed uint64) (err error) {
+	defer try.Handle(&err)
+	try.E(t.checkNeighbours())
 	t.measured = nil
 	return t.Trainer.Begin(seed)
 }
@@ -140,9 +138,8 @@ func (t *Trainer) Begin(seed uint64) error {
 // Resume restores what Save wrote and returns its note. Training continues as if it had never stopped, bit for bit on the same backend. The file must
 // be of the trainer's configuration, and the data must be the same; the error names the file.
 func (t *Trainer) Resume(path string) (note string, err error) {
-	if err := t.checkNeighbours(); err != nil {
-		return "", err
-	}
+	defer try.Handle(&err)
+	try.E(t.checkNeighbours())
 	return t.Trainer.Resume(path)
 }
 
@@ -163,10 +160,9 @@ func (t *Trainer) checkNeighbours() error {
 // BeginFrom is [Trainer.Begin] with weights from a file in both branches. The file is a checkpoint of any configuration with the same encoder, of which the
 // online branch is read, the one that the paper keeps; or a transformer that weights.ReadViT reads. Variables that the file lacks have the initial values of
 // the seed: the filter and heads for an official checkpoint, and heads of other sizes. Keys of a transformer that match ignore are left out.
-func (t *Trainer) BeginFrom(path string, seed uint64, ignore ...string) error {
-	if err := t.Begin(seed); err != nil {
-		return err
-	}
+func (t *Trainer) BeginFrom(path string, seed uint64, ignore ...string) (err error) {
+	defer try.Handle(&err)
+	try.E(t.Begin(seed))
 	return t.Adopt(path, ignore, func(variable string) (from string, needed bool) {
 		below, online := strings.CutPrefix(variable, "/"+onlineScope+"/")
 		if !online {
@@ -187,11 +183,9 @@ func CheckStart(path string, config Config, ignore ...string) error {
 }
 
 // EncoderOf returns the encoder in a file that [Trainer.BeginFrom] takes, without its weights. The error names the file.
-func EncoderOf(path string, ignore ...string) (encoder.ViT, error) {
-	config, ok, err := configOf(path, ignore...)
-	if err != nil {
-		return encoder.ViT{}, err
-	}
+func EncoderOf(path string, ignore ...string) (_ encoder.ViT, err error) {
+	defer try.Handle(&err)
+	config, ok := try.E2(configOf(path, ignore...))
 	if !ok {
 		return weights.Identify(path, ignore...)
 	}
@@ -262,10 +256,9 @@ func (t *Branches[M]) Skip(images []datasets.Skipped) {
 
 // Adopt takes weights from a file into a run that has begun, in both branches. The file is a checkpoint, in which source names what a variable takes, or ""
 // for nothing, and says whether the file must have it; or a transformer that weights.ReadViT reads without the keys that match ignore.
-func (t *Branches[M]) Adopt(path string, ignore []string, source func(variable string) (from string, needed bool)) error {
-	if err := read(t.Store(), path, t.vit.Name, t.vit, onlineScope, ignore, source); err != nil {
-		return err
-	}
+func (t *Branches[M]) Adopt(path string, ignore []string, source func(variable string) (from string, needed bool)) (err error) {
+	defer try.Handle(&err)
+	try.E(read(t.Store(), path, t.vit.Name, t.vit, onlineScope, ignore, source))
 	return copyOnline(t.Store())
 }
 
@@ -296,10 +289,7 @@ func take(store *model.Store, path string, named map[string]*tensors.Tensor, who
 			continue
 		}
 		values, err := tensors.CopyFlatData[float32](value)
-		if err == nil {
-			err = safetensors.CheckFinite(values)
-		}
-		if err == nil {
+		if err = cmp.Or(err, safetensors.CheckFinite(values)); err == nil {
 			err = variable.SetValue(value)
 		}
 		if err != nil {

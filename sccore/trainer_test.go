@@ -77,7 +77,7 @@ func TestStepMetricsShowEveryLoss(t *testing.T) {
 		trainer := tinyTrainer(t, b)
 		g := trained(t, trainer, 1, 2)[1]
 		sum := g.PatchAlignment + g.ImageAlignment + g.PatchConcentration + g.ImageConcentration + g.Prototypes
-		if math.Abs(sum-g.Total) > 1e-4 {
+		if !(math.Abs(sum-g.Total) <= 1e-4) {
 			t.Errorf("losses %+v add up to %g", g, sum)
 		}
 		for name, x := range map[string]float64{"patch alignment": g.PatchAlignment, "image alignment": g.ImageAlignment, "patch concentration": g.PatchConcentration,
@@ -106,7 +106,7 @@ func TestStepMetricsShowEveryLoss(t *testing.T) {
 		}
 		g = trained(t, trainer, 1, 1)[0]
 		sum = g.PatchAlignment + 2*g.ImageAlignment + 3*g.PatchConcentration + 4*g.ImageConcentration + 5*g.Prototypes
-		if math.Abs(sum-g.Total) > 1e-3 {
+		if !(math.Abs(sum-g.Total) <= 1e-3) {
 			t.Errorf("weighted losses %+v add up to %g", g, sum)
 		}
 		config.Lambdas.Prototypes = 0

@@ -101,10 +101,7 @@ func (p Patches) labelled() (unit *mat.Dense, class, instance []int, err error) 
 			continue
 		}
 		row := mat.Row(nil, i, p.Features)
-		norm := 0.0
-		for _, x := range row {
-			norm = math.Hypot(norm, x)
-		}
+		norm := lo.Reduce(row, func(norm, x float64, _ int) float64 { return math.Hypot(norm, x) }, 0)
 		if !(norm > 0) || math.IsInf(norm, 0) {
 			return nil, nil, nil, fmt.Errorf("patches: vector %d has length %g, which has no direction", i, norm)
 		}

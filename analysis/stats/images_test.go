@@ -21,7 +21,7 @@ func TestScoreOfImages(t *testing.T) {
 		weights []int
 		want    float64
 	}{{nil, (2./3 + 1./3) / 2}, {[]int{1, 1, 1}, (2./3 + 1./3) / 2}, {[]int{2, 0, 1}, (1./2 + 1) / 2}, {[]int{1, 3, 0}, (4./5 + 1./7) / 2}} {
-		if got := b.Score(c.weights); math.Abs(got-100*c.want) > 1e-9 {
+		if got := b.Score(c.weights); !(math.Abs(got-100*c.want) <= 1e-9) {
 			t.Errorf("weights %v: %g, want %g", c.weights, got, 100*c.want)
 		}
 	}

@@ -143,10 +143,7 @@ type Interval struct {
 
 // Text formats the bounds by a verb such as "%+.1f", with the sign −. It is empty without an interval.
 func (i Interval) Text(verb string) string {
-	if math.IsNaN(i.Low) {
-		return ""
-	}
-	return strings.ReplaceAll(fmt.Sprintf(verb+" to "+verb, i.Low, i.High), "-", "−")
+	return lo.Ternary(math.IsNaN(i.Low), "", strings.ReplaceAll(fmt.Sprintf(verb+" to "+verb, i.Low, i.High), "-", "−"))
 }
 
 // MeanInterval is the mean of values with its t-interval, mean ± t(n − 1) · sd/√n. Without values everything is NaN; one value has only a mean. A NaN

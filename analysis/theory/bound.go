@@ -261,10 +261,7 @@ func (f *Features) TailCurves(thresholds []float64) (TailCurves, error) {
 				first := (begin + g) * f.Views
 				for v := range f.Views {
 					for l, similarity := range s.RawRowView(g*f.Views + v) {
-						counts := class
-						if l >= first && l < first+f.Views {
-							counts = view
-						}
+						counts := lo.Ternary(l >= first && l < first+f.Views, view, class)
 						if l == first+v { // z_jᵀz_j, without rounding.
 							similarity = r2
 						}
@@ -295,14 +292,12 @@ func accumulate(counts []int, pairs, images int, supremum, mean []float64) {
 }
 
 // Tails are p_T and q_T at one pair of thresholds.
-func (f *Features) Tails(viewThreshold, classThreshold float64) (Tails, error) {
+func (f *Features) Tails(viewThreshold, classThreshold float64) (_ Tails, err error) {
+	defer try.Handle(&err)
 	if math.IsNaN(viewThreshold) || math.IsNaN(classThreshold) {
 		return Tails{}, fmt.Errorf("tails: thresholds %g and %g", viewThreshold, classThreshold)
 	}
-	c, err := f.TailCurves([]float64{min(viewThreshold, classThreshold), max(viewThreshold, classThreshold)})
-	if err != nil {
-		return Tails{}, err
-	}
+	c := try.E1(f.TailCurves([]float64{min(viewThreshold, classThreshold), max(viewThreshold, classThreshold)}))
 	view, class := slices.Index(c.Thresholds, viewThreshold), slices.Index(c.Thresholds, classThreshold)
 	return Tails{viewThreshold, c.View[view], classThreshold, c.Class[class]}, nil
 }

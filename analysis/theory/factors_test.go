@@ -19,7 +19,7 @@ func TestFactorsByHand(t *testing.T) {
 	for name, pair := range map[string][2]float64{
 		"within": {got.Within, want.Within}, "between": {got.Between, want.Between}, "distance": {got.Distance, want.Distance}, "error": {got.Error, want.Error},
 	} {
-		if math.Abs(pair[0]-pair[1]) > 1e-12 {
+		if !(math.Abs(pair[0]-pair[1]) <= 1e-12) {
 			t.Errorf("%s is %g, want %g", name, pair[0], pair[1])
 		}
 	}

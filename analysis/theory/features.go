@@ -52,10 +52,7 @@ func NewFeatures(rows mat.Matrix, labels []int32, radius float64) (*Features, er
 	for to := range count {
 		from, row := order[to/f.Views]*f.Views+to%f.Views, f.row(to)
 		mat.Row(row, from, rows)
-		norm := 0.0
-		for _, x := range row {
-			norm = math.Hypot(norm, x)
-		}
+		norm := lo.Reduce(row, func(norm, x float64, _ int) float64 { return math.Hypot(norm, x) }, 0)
 		if !(norm > 0) || math.IsInf(norm, 0) {
 			return nil, fmt.Errorf("features: vector %d has length %g, which has no direction", from, norm)
 		}
@@ -135,11 +132,7 @@ func dot(a, b []float64) float64 {
 
 // distance is the Euclidean distance of two vectors of the same length.
 func distance(a, b []float64) float64 {
-	length := 0.0
-	for i, x := range a {
-		length = math.Hypot(length, x-b[i])
-	}
-	return length
+	return lo.Reduce(a, func(length, x float64, i int) float64 { return math.Hypot(length, x-b[i]) }, 0)
 }
 
 // squaredDistance is the square of the distance of two vectors, summed in order.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/dsnet/try"
 	"github.com/samber/lo"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/optimize"
@@ -134,7 +135,8 @@ const (
 
 // Solve finds a local optimum by the method of multipliers: an augmented Lagrangian, minimised by L-BFGS over directions of the z_i, from each of the
 // starts. The same problem gives the same solution. The error names the number that is out of range.
-func (p OP1) Solve() (*Solution, error) {
+func (p OP1) Solve() (_ *Solution, err error) {
+	defer try.Handle(&err)
 	count, _ := p.Inputs.Dims()
 	switch {
 	case p.Classes < 2 || p.Images < 1 || p.Views < 1 || count != p.Classes*p.Images*p.Views:
@@ -147,10 +149,7 @@ func (p OP1) Solve() (*Solution, error) {
 	floor := p.floors()
 	var best *Solution
 	for start := range max(p.Starts, 1) {
-		solution, err := p.from(rand.New(rand.NewPCG(p.Seed, uint64(start))), floor)
-		if err != nil {
-			return nil, err
-		}
+		solution := try.E1(p.from(rand.New(rand.NewPCG(p.Seed, uint64(start))), floor))
 		if best == nil || solution.better(best, p.Radius) {
 			best = solution
 		}
@@ -305,12 +304,10 @@ func (a *augmented) multiply() float64 {
 }
 
 // solution is the solution at the last point evaluated, whose pulls hold the multipliers.
-func (a *augmented) solution() (*Solution, error) {
+func (a *augmented) solution() (_ *Solution, err error) {
+	defer try.Handle(&err)
 	p := a.problem
-	f, err := GridFeatures(a.z, p.Classes, p.Images, p.Views, p.Radius)
-	if err != nil {
-		return nil, err
-	}
+	f := try.E1(GridFeatures(a.z, p.Classes, p.Images, p.Views, p.Radius))
 	count, n, active := f.Len(), float64(f.Len()), 0
 	s := &Solution{
 		Features: f, Alignment: f.Alignment(), Diversity: f.Diversity(), Multipliers: mat.NewDense(count, count, nil), Norm: make([]float64, count),

@@ -62,7 +62,7 @@ func TestGradientOfTheAugmentedLagrangian(t *testing.T) {
 			moved[i] = x
 			return a.value(moved)
 		}
-		if numeric := (at(y[i]+step) - at(y[i]-step)) / (2 * step); math.Abs(numeric-gradient[i]) > 1e-6*largest {
+		if numeric := (at(y[i]+step) - at(y[i]-step)) / (2 * step); !(math.Abs(numeric-gradient[i]) <= 1e-6*largest) {
 			t.Errorf("entry %d: gradient %g, finite differences %g", i, gradient[i], numeric)
 		}
 	}
@@ -106,7 +106,7 @@ func TestSolutionsMeetTheOptimalityConditions(t *testing.T) {
 				want += s.Multipliers.At(i, j) / p.Alpha * (1 - dot(s.Features.row(i), s.Features.row(j)))
 			}
 			got := deltas.Sum() - s.Features.DeltaTarget()
-			if math.Abs(got-want) > 1e-6*n {
+			if !(math.Abs(got-want) <= 1e-6*n) {
 				t.Errorf("seed %d view %d: sum − target is %g, multipliers say %g", seed, i, got, want)
 			}
 			if got > 1e-3 && s.Norm[i] < 0 { // The other term compensates.

@@ -299,7 +299,7 @@ func TestPrintedConditionOnTheDimension(t *testing.T) {
 		{Setting{Classes: 10, Images: 1e9, Dim: 5, Radius: 1}, 1},
 		{Setting{Classes: 10, Images: 1e9, Dim: 5, Radius: 3}, 9},
 	} {
-		if least := c.s.LeastClassThreshold(); math.Abs(least-c.least) > 1e-6*c.least {
+		if least := c.s.LeastClassThreshold(); !(math.Abs(least-c.least) <= 1e-6*c.least) {
 			t.Errorf("%+v: d_T ≥ %g, want %g", c.s, least, c.least)
 		}
 	}
@@ -310,7 +310,7 @@ func TestPrintedConditionOnTheDimension(t *testing.T) {
 	// The corrected condition is the root of 13d² − 6d + 1 − 4(K/d + 30/n) at r = 1, at which C1 without its δ_T part is 0.
 	s := Setting{Classes: 7, Images: 500, Dim: 6, Radius: 1}
 	d := s.LeastClassThreshold()
-	if root := 13*d*d - 6*d + 1 - 4*(7.0/6+30.0/500); math.Abs(root) > 1e-12 {
+	if root := 13*d*d - 6*d + 1 - 4*(7.0/6+30.0/500); !(math.Abs(root) <= 1e-12) {
 		t.Errorf("13d² − 6d + 1 − 4(K/d + 30/n) = %g at the condition", root)
 	}
 	for _, dim := range []int{4, 5, 10, 11} { // Only d = K is possible here: K/2 needs d_T > r², and the other dimensions are outside the domain.

@@ -43,7 +43,7 @@ func TestBenchMeasuresSteps(t *testing.T) {
 				t.Errorf("%s: %s is %g", s.Step, what, x)
 			}
 		}
-		if rate := s.FLOPPerSecond / s.FLOPPerStep * float64(s.Batch); math.Abs(rate/s.ImagesPerSecond-1) > 1e-6 {
+		if rate := s.FLOPPerSecond / s.FLOPPerStep * float64(s.Batch); !(math.Abs(rate/s.ImagesPerSecond-1) <= 1e-6) {
 			t.Errorf("%s: rates do not agree: %+v", s.Step, s)
 		}
 		if !strings.Contains(stdout, `"images_per_second": `) || !strings.Contains(stderr, s.Step) {

@@ -85,7 +85,7 @@ func TestFeaturesOfBlocksListsAndWholeImages(t *testing.T) {
 	for _, listed := range []map[string]*tensors.Tensor{run("", "list.txt"), run(paths, "-")} {
 		class, want := floats(t, listed, "class", 2, 64), floats(t, last, "class", 3, 64)
 		for i, x := range class[64:] {
-			if math.Abs(float64(x-want[i])) > 1e-5 {
+			if !(math.Abs(float64(x-want[i])) <= 1e-5) {
 				t.Fatalf("feature %d of the listed image is %v, want %v", i, x, want[i])
 			}
 		}

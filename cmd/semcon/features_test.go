@@ -179,7 +179,7 @@ func TestFeaturesOfAFolder(t *testing.T) {
 	// Features do not depend on the batch: the .npy, from batches of two, has the same ones.
 	for i, x := range tensors.MustCopyFlatData[float32](named["class"]) {
 		bits := uint32(npy[128+4*i]) | uint32(npy[129+4*i])<<8 | uint32(npy[130+4*i])<<16 | uint32(npy[131+4*i])<<24
-		if math.Abs(float64(math.Float32frombits(bits)-x)) > 1e-5 {
+		if !(math.Abs(float64(math.Float32frombits(bits)-x)) <= 1e-5) {
 			t.Fatalf("feature %d is %v and %v", i, math.Float32frombits(bits), x)
 		}
 	}

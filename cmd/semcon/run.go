@@ -53,9 +53,7 @@ func trainVerb(c *cobra.Command, flags flagTexts) {
 		configured(c, &o.Start.Set)
 		if o.Out == "" {
 			folder := try.E1(filepath.Abs(names[0]))
-			if !datasets.IsFolder(folder) {
-				folder = filepath.Dir(folder)
-			}
+			folder = lo.Ternary(datasets.IsFolder(folder), folder, filepath.Dir(folder))
 			o.Out = filepath.Join("out", "train", filepath.Base(folder))
 		}
 		if o.Start.Init != "" {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -75,6 +76,9 @@ func runTorture(out io.Writer, names []string, binary string, seed uint64, minut
 	t := torture{out: out, random: rand.New(rand.NewPCG(seed, 0)), wholes: map[string]whole{}}
 	if err := exceptions.TryCatch[error](func() { t.all(names, binary, time.Duration(minutes*float64(time.Minute))) }); err != nil {
 		return err
+	}
+	if t.runs == 0 {
+		return errors.New("nothing ran")
 	}
 	fmt.Fprintf(out, "%d kills of %d runs, %d files and %d records compared: all are the same\n", t.kills, t.runs, t.files, t.records)
 	return nil

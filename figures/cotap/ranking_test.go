@@ -20,7 +20,7 @@ func TestRanking(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sum := row[1].Series[0].Y; math.Abs(sum[len(sum)-1]-want) > 1e-9 {
+	if sum := row[1].Series[0].Y; !(math.Abs(sum[len(sum)-1]-want) <= 1e-9) {
 		t.Errorf("the losses sum up to %g, the definition is %g", sum[len(sum)-1], want)
 	}
 	if first := row[0].Series[0].Y[0]; first != 0 {

@@ -198,13 +198,12 @@ type Viewer struct {
 }
 
 // NewViewer returns a viewer of the first count images of a set, at least 1, encoded at size pixels.
-func NewViewer(b compute.Backend, config sccore.Config, size int, images datasets.Source, count int) (*Viewer, error) {
+func NewViewer(b compute.Backend, config sccore.Config, size int, images datasets.Source, count int) (_ *Viewer, err error) {
+	defer try.Handle(&err)
 	w := &Viewer{config: config, size: size, backend: b, scenes: images}
 	preprocessing := datasets.DefaultPreprocessing()
 	for im, err := range evaluation.ImagesOf(images, preprocessing, size, count, nil) {
-		if err != nil {
-			return nil, err
-		}
+		try.E(err)
 		w.images, w.shown = append(w.images, im), append(w.shown, figures.NewImage(im.RGB(preprocessing), im.Height, im.Width))
 	}
 	if len(w.images) < max(count, 1) {

@@ -4,11 +4,12 @@
 package page
 
 import (
-	"bytes"
 	_ "embed"
 	"encoding/base64"
 	"html/template"
+	"io"
 
+	"github.com/dsnet/try"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/atomicfile"
 )
@@ -33,19 +34,13 @@ func Template(text string) *template.Template {
 
 // Write fills a template with data and writes the page to a file, atomically.
 func Write(file string, t *template.Template, data any) error {
-	var text bytes.Buffer
-	if err := t.Lookup("page").Execute(&text, data); err != nil {
-		return err
-	}
-	return atomicfile.WriteBytes(file, text.Bytes())
+	return atomicfile.Write(file, func(w io.Writer) error { return t.Lookup("page").Execute(w, data) })
 }
 
 // Image draws a figure into the page itself: plots as SVG, pictures as PNG, which is smaller for them. The URL is the source of an img element.
-func Image(figure figures.Figure) (template.URL, error) {
-	svg, png, err := figures.Render(figure)
-	if err != nil {
-		return "", err
-	}
+func Image(figure figures.Figure) (url template.URL, err error) {
+	defer try.Handle(&err)
+	svg, png := try.E2(figures.Render(figure))
 	kind, content := "svg+xml", svg
 	if figures.CSV(figure) == "" {
 		kind, content = "png", png

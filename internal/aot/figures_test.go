@@ -52,7 +52,7 @@ func TestFiguresOfAProgram(t *testing.T) {
 		"launches": {float64(f.Launches), 1 + 3 + 1 + 1 + 2}, "racing": {float64(f.Racing), 1}, "donated": {f.DonatedGB, 0.004},
 		"TFLOP": {f.TFLOP, (wide + narrow) / 1e12}, "float32": {f.Float32, float64(wide) / (wide + narrow)}, "moved": {f.MovedGB, moved / 1e9},
 	} {
-		if math.Abs(pair[0]-pair[1]) > 1e-9*math.Abs(pair[1]) {
+		if !(math.Abs(pair[0]-pair[1]) <= 1e-9*math.Abs(pair[1])) {
 			t.Errorf("%s: %g, want %g", what, pair[0], pair[1])
 		}
 	}

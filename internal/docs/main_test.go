@@ -58,10 +58,10 @@ func TestDocsNumbersAreInTheRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := map[string]bool{}
+	known := map[string]string{} // The tables that a number is in.
 	for _, n := range all {
 		for _, value := range append(strings.Split(n.Images, " to "), string(n.Value), string(n.SD), string(n.Low), string(n.High), string(n.Paper)) {
-			known[strings.TrimPrefix(value, "-")] = true
+			known[strings.TrimPrefix(value, "-")] += " " + strings.TrimPrefix(n.Table, "real-")
 		}
 	}
 	code := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|\\]\\([^)]*\\)|<!-- table.*?<!-- end -->")
@@ -71,9 +71,17 @@ func TestDocsNumbersAreInTheRecords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, number := range decimal.FindAllString(code.ReplaceAllString(string(content), ""), -1) {
-			if !known[number] && strings.Count(number, ".") == 1 { // Two make a version.
+		text := code.ReplaceAllString(string(content), "")
+		for _, number := range decimal.FindAllString(text, -1) {
+			if known[number] == "" && strings.Count(number, ".") == 1 { // Two make a version.
 				t.Errorf("%s prints %s, which is in no line of %s", page, number, numbersFile)
+			}
+		}
+		for _, row := range regexp.MustCompile("(?m)^\\| \\[?`([a-z-]+)`.*$").FindAllStringSubmatch(string(content), -1) { // About one experiment.
+			for _, number := range decimal.FindAllString(code.ReplaceAllString(row[0], ""), -1) {
+				if !strings.Contains(known[number], " "+row[1]) {
+					t.Errorf("%s prints %s in the row of %s, which is in none of its tables in %s", page, number, row[1], numbersFile)
+				}
 			}
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 )
 
 var update = flag.Bool("update", false, "write the golden runs under testdata anew, with the present code")
@@ -101,11 +102,8 @@ func (r Run) compare(t *testing.T, what, path string, want map[string]string, wa
 }
 
 // steps runs some steps and returns their metrics.
-func (r Run) steps(count int) (all []json.RawMessage) {
-	for range count {
-		all = append(all, try.E1(json.Marshal(try.E1(r.Step()))))
-	}
-	return all
+func (r Run) steps(count int) []json.RawMessage {
+	return lo.Times(count, func(int) json.RawMessage { return try.E1(json.Marshal(try.E1(r.Step()))) })
 }
 
 // read returns the metadata of a checkpoint and a hash of the rest.

@@ -51,10 +51,8 @@ func gpuBelow(root string) bool {
 func UnusedGPU() string { return unusedGPU(HasGPU(), Config(), os.Getenv(compute.ConfigEnvVar)) }
 
 func unusedGPU(hasGPU bool, config, asked string) string {
-	if !hasGPU || asked != "" || strings.Contains(config, "cuda") {
-		return ""
-	}
-	return "this machine has an NVIDIA GPU, and XLA's CUDA plugin is not installed, so that the CPU computes"
+	return lo.Ternary(hasGPU && asked == "" && !strings.Contains(config, "cuda"),
+		"this machine has an NVIDIA GPU, and XLA's CUDA plugin is not installed, so that the CPU computes", "")
 }
 
 // cudaFlags are XLA's flags for its CUDA plugin. Without the first one XLA merges products of one weight with activations of two sizes, for which it copies

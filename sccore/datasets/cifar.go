@@ -125,14 +125,14 @@ func (c *cifar) checkSize(bytes int) error {
 }
 
 // classNames reads the names beside the batches, or returns the official ones if that file is missing.
-func (c *cifar) classNames(folder string) ([]string, error) {
+func (c *cifar) classNames(folder string) (_ []string, err error) {
+	defer try.Handle(&err)
 	path := filepath.Join(folder, c.NamesFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return slices.Clone(c.Classes), nil
-	} else if err != nil {
-		return nil, err
 	}
+	try.E(err)
 	names := strings.Fields(string(text))
 	if len(names) != len(c.Classes) {
 		return nil, fmt.Errorf("%s: %d class names, want %d", path, len(names), len(c.Classes))
@@ -141,10 +141,9 @@ func (c *cifar) classNames(folder string) ([]string, error) {
 }
 
 // readRecords appends the images of a batch.
-func (c *cifar) readRecords(im *Images, batch []byte) error {
-	if err := c.checkSize(len(batch)); err != nil {
-		return err
-	}
+func (c *cifar) readRecords(im *Images, batch []byte) (err error) {
+	defer try.Handle(&err)
+	try.E(c.checkSize(len(batch)))
 	for i := 0; len(batch) > 0; i++ {
 		label, planes := int32(batch[c.LabelBytes-1]), batch[c.LabelBytes:c.recordSize()]
 		if int(label) >= len(c.Classes) {

@@ -96,9 +96,8 @@ func COCO(dir string, split Split) (_ *ImageFolder, err error) {
 
 // cocoImages returns what COCO calls a split, and the folder of its images, in the folder or its subfolder images.
 func cocoImages(folder string, split Split) (part, images string, err error) {
-	if part, err = partOf("COCO", split, "train2017", "val2017"); err != nil {
-		return "", "", err
-	}
+	defer try.Handle(&err)
+	part = try.E1(partOf("COCO", split, "train2017", "val2017"))
 	if images = filepath.Join(folder, part); !exists(images) {
 		images = filepath.Join(folder, "images", part)
 	}

@@ -76,11 +76,10 @@ func OpenInstances(path string) (_ *Instances, err error) {
 // Ids are whole numbers or texts. An annotation without an area has its box's. One is skipped, with a line that names its id, if it lacks id, image,
 // category or box; if its image or category is not in the file or its id is there twice; and if its box has a negative side. A mask that is missing or
 // wrong does not matter before [Instances.RequireMasks]. Everything else that is wrong is an error that names the file.
-func ReadInstances(r io.Reader, name string) (*Instances, error) {
+func ReadInstances(r io.Reader, name string) (_ *Instances, err error) {
+	defer try.Handle(&err)
 	p := newInstanceParser(r, name)
-	if err := p.read(map[string]func(i int) error{"images": p.image, "categories": p.category, "annotations": p.annotation}); err != nil {
-		return nil, err
-	}
+	try.E(p.read(map[string]func(i int) error{"images": p.image, "categories": p.category, "annotations": p.annotation}))
 	p.in.checkAnnotations()
 	return p.in, nil
 }

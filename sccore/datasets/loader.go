@@ -173,10 +173,7 @@ func EachImage(ctx context.Context, n, workers int, read func(i int) error) erro
 		})
 	}
 	group.Wait()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return cmp.Or(faults...)
+	return cmp.Or(ctx.Err(), cmp.Or(faults...))
 }
 
 // Faults is [EachImage] for images of which some may be damaged: it reads them all, and returns the error of each in faults. err is that of ctx.

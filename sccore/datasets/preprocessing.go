@@ -113,11 +113,8 @@ func (p Preprocessing) apply(picture image.Image, o orientation, size, patch int
 	if p.CropMode == WholeImage {
 		return p.padded(turned, to, patch)
 	}
-	middle := func(length int) int {
-		if p.CropFloor {
-			return (length - size) / 2
-		}
-		return int(math.RoundToEven(float64(length-size) / 2)) // Python rounds to even.
+	middle := func(length int) int { // Python rounds to even.
+		return lo.Ternary(p.CropFloor, (length-size)/2, int(math.RoundToEven(float64(length-size)/2)))
 	}
 	corner := image.Pt(middle(to.Width), middle(to.Height))
 	crop := image.Rectangle{corner, corner.Add(image.Pt(size, size))}

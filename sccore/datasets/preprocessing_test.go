@@ -102,7 +102,7 @@ func TestNormalizeIsTorchvisions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, got := range p.Normalize(pixels) {
-		if want := golden.Values[i]; math.Abs(float64(got-want)) > 1e-6 {
+		if want := golden.Values[i]; !(math.Abs(float64(got-want)) <= 1e-6) {
 			t.Fatalf("value %d is %g, torchvision's %g", i, got, want)
 		}
 	}

@@ -257,6 +257,30 @@ func TestMasksOfAnyDepth(t *testing.T) {
 	}
 }
 
+// TestClassesOfOfficialIDs has the ids of Cityscapes' scripts (labels.py), and the supercategories of COCO's things in the order of their categories.
+func TestClassesOfOfficialIDs(t *testing.T) {
+	city := cityscapes.classOf(maskKind{})
+	for id, want := range map[uint32]uint8{7: 0, 8: 1, 11: 2, 12: 3, 13: 4, 17: 5, 19: 6, 20: 7, 21: 8, 22: 9, 23: 10, 24: 11, 25: 12, 26: 13, 27: 14, 28: 15, 31: 16, 32: 17, 33: 18} {
+		if class, ok := city(id); !ok || class != want {
+			t.Errorf("Cityscapes: id %d is class %d, want %d", id, class, want)
+		}
+	}
+	coco, first := cocoStuff.classOf(maskKind{}), uint32(1)
+	for _, group := range []struct {
+		last uint32
+		name string
+	}{
+		{1, "person"}, {9, "vehicle"}, {15, "outdoor"}, {25, "animal"}, {33, "accessory"}, {43, "sports"}, {51, "kitchen"}, {61, "food"}, {71, "furniture"}, {77, "electronic"},
+		{83, "appliance"}, {91, "indoor"},
+	} {
+		for ; first <= group.last; first++ {
+			if class, ok := coco(first); !ok || !strings.HasPrefix(cocoStuff.Classes[class], group.name) {
+				t.Errorf("COCO: category %d is in %q, want %q", first, cocoStuff.Classes[class], group.name)
+			}
+		}
+	}
+}
+
 // TestCOCOGroupsHoldEachCategoryOnce counts the 182 categories of COCO-Stuff and the merged ones of the panoptic annotations.
 func TestCOCOGroupsHoldEachCategoryOnce(t *testing.T) {
 	count, class := 0, cocoStuff.classOf(maskKind{})

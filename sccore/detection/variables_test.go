@@ -38,7 +38,7 @@ func TestInitialWeightsAreTheRecipes(t *testing.T) {
 		for _, v := range values {
 			square += v * v
 		}
-		if got := math.Sqrt(square / float64(len(values))); math.Abs(got-want) > 0.25*want {
+		if got := math.Sqrt(square / float64(len(values))); !(math.Abs(got-want) <= 0.25*want) {
 			t.Errorf("%s has the deviation %g, want %g", name, got, want)
 		}
 	}

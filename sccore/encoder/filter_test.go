@@ -74,7 +74,7 @@ func TestFilterIsItsFormulas(t *testing.T) {
 			return values["/prototypes"][at : at+dim]
 		}
 		check := func(what string, got, want float64) {
-			if math.Abs(got-want) > 1e-9 {
+			if !(math.Abs(got-want) <= 1e-9) {
 				t.Fatalf("%s: %v, want %v", what, got, want)
 			}
 		}

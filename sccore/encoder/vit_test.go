@@ -141,7 +141,7 @@ func TestControlsOfTheFilter(t *testing.T) {
 					}
 				}
 			}
-			if off := far(with[token*dim:(token+1)*dim], want); off > 1e-6 {
+			if off := far(with[token*dim:(token+1)*dim], want); !(off <= 1e-6) {
 				t.Errorf("token %d is off by %g", token, off)
 			}
 		}
@@ -233,7 +233,7 @@ func TestCheckpointingChangesNothing(t *testing.T) {
 			want := tokensAndGradients(t, b, kept, normal(2, 6, 4, 3))
 			for i, got := range tokensAndGradients(t, b, recomputed, normal(2, 6, 4, 3)) {
 				// The gradient of the filter's key bias is only rounding, because softmax does not depend on it.
-				if d := far(got, want[i]); d > 1e-5 && max(largest(got), largest(want[i])) > 1e-9 {
+				if d := far(got, want[i]); !(d <= 1e-5) && !(max(largest(got), largest(want[i])) <= 1e-9) {
 					t.Errorf("%d blocks after the filter: output %d is off by %.2g", after, i, d)
 				}
 			}
@@ -254,7 +254,7 @@ func TestBFloat16FollowsFloat32(t *testing.T) {
 		for i, got := range tokensAndGradients(t, b, coarse, normal(2, 6, 4, 3)) {
 			// bfloat16 has 8 bits; flat64 fails on any dtype but float32 here, so tokens and gradients are float32.
 			// Some gradients are tiny, and that of a key's bias is only rounding, because softmax does not depend on it.
-			if d := far(got, want[i]); (d > 0.1 && largest(want[i]) > 0.1) || (i < 2 && d == 0) {
+			if d := far(got, want[i]); !(d <= 0.1) && !(largest(want[i]) <= 0.1) || i < 2 && d == 0 {
 				t.Errorf("output %d is off by %.2g", i, d)
 			}
 		}
@@ -272,7 +272,7 @@ func TestAttentionMapsSumToOne(t *testing.T) {
 		defer exec.Finalize()
 		for i, sums := range exec.MustCall(normal(2, 6, 4, 3)) {
 			for _, sum := range flat64(sums) {
-				if math.Abs(sum-1) > 1e-5 {
+				if !(math.Abs(sum-1) <= 1e-5) {
 					t.Fatalf("maps %d sum to %v", i, sum)
 				}
 			}
@@ -341,7 +341,7 @@ func checkGradients(t *testing.T, v encoder.ViT) {
 			for i, g := range gradient {
 				analytic += g * math.Cos(float64(3*i+k))
 			}
-			if math.Abs(numeric-analytic) > 1e-6*max(1, math.Abs(numeric)) {
+			if !(math.Abs(numeric-analytic) <= 1e-6*max(1, math.Abs(numeric))) {
 				t.Errorf("%s: gradient %v, differences %v", v.Path(), analytic, numeric)
 			}
 		}

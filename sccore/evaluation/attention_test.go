@@ -111,7 +111,7 @@ func TestAttentionIsTimms(t *testing.T) {
 				}
 				for h, head := range c.Maps {
 					for p, want := range head {
-						if math.Abs(got.Class[h][p]-want) > 1e-4 {
+						if !(math.Abs(got.Class[h][p]-want) <= 1e-4) {
 							t.Fatalf("head %d, patch %d: %g, want %g", h, p, got.Class[h][p], want)
 						}
 					}

@@ -140,7 +140,7 @@ func TestColourEncoder(t *testing.T) {
 				length := math.Sqrt(dot(im.Pixels[24*p:][:3], im.Pixels[24*p:][:3]) / 3)
 				for d, got := range f.Patches[6*p:][:6] {
 					want := float64(im.Pixels[24*p+d/2]) / length * float64(1-d%2*2)
-					if sum[d] += want; math.Abs(float64(got)-want) > 0.05 {
+					if sum[d] += want; !(math.Abs(float64(got)-want) <= 0.05) {
 						t.Errorf("keys %v, patch %d: feature %d is %g, want %g", keys, p, d, got, want)
 					}
 				}
@@ -150,7 +150,7 @@ func TestColourEncoder(t *testing.T) {
 				variance += x * x / 6
 			}
 			for d, got := range f.Class {
-				if want := sum[d] / math.Sqrt(variance); math.Abs(float64(got)-want) > 0.05 {
+				if want := sum[d] / math.Sqrt(variance); !(math.Abs(float64(got)-want) <= 0.05) {
 					t.Errorf("[CLS]: feature %d is %g, want %g", d, got, want)
 				}
 			}

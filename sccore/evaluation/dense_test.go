@@ -109,7 +109,7 @@ func TestInContextIsTheReference(t *testing.T) {
 		}
 		for i, x := range got {
 			// float32 cosines over a temperature of 0.02 carry errors of 10⁻⁷·50 into weights.
-			if math.Abs(float64(x)-want[i/5][i%5]) > 1e-5 {
+			if !(math.Abs(float64(x)-want[i/5][i%5]) <= 1e-5) {
 				t.Errorf("query %d, class %d: %g, want %g", i/5, i%5, x, want[i/5][i%5])
 			}
 		}
@@ -215,7 +215,7 @@ func TestBoxes(t *testing.T) {
 		a, b Box
 		want float64
 	}{{Box{0, 0, 4, 2}, Box{2, 0, 6, 2}, 1.0 / 3}, {Box{0, 0, 1, 1}, Box{2, 2, 3, 3}, 0}, {Box{}, Box{}, 0}, {Box{1, 1, 3, 3}, Box{1, 1, 3, 3}, 1}} {
-		if got := test.a.IoU(test.b); math.Abs(got-test.want) > 1e-12 {
+		if got := test.a.IoU(test.b); !(math.Abs(got-test.want) <= 1e-12) {
 			t.Errorf("%v and %v: %g, want %g", test.a, test.b, got, test.want)
 		}
 	}

@@ -182,13 +182,11 @@ const patchProbeBlock = 16
 // In training, the target of a patch is the distribution of classes over its pixels, which gives the cross-entropy of all pixels under their patch's
 // prediction; ignored pixels do not count. In testing, logits are resized bilinearly to the annotation's size (align_corners=false), and every pixel
 // counts. Features stay on the host except for the current batch.
-func (p PatchProbe) Evaluate(b compute.Backend, train, test AnnotatedPatches, classes int, seed uint64) (metrics.Segmentation, error) {
+func (p PatchProbe) Evaluate(b compute.Backend, train, test AnnotatedPatches, classes int, seed uint64) (_ metrics.Segmentation, err error) {
+	defer try.Handle(&err)
 	confusion := metrics.NewConfusion(classes)
-	predicted, err := p.predict(b, train, test, classes, seed)
-	if err == nil {
-		err = confusion.Add(test.Truth, predicted)
-	}
-	return confusion.Segmentation(), err
+	try.E(confusion.Add(test.Truth, try.E1(p.predict(b, train, test, classes, seed))))
+	return confusion.Segmentation(), nil
 }
 
 // predict trains the probe and returns the class of every pixel of the test set.

@@ -105,7 +105,7 @@ func near(t *testing.T, got, want []float32) {
 		t.Fatalf("%d values, want %d", len(got), len(want))
 	}
 	for i := range got {
-		if math.Abs(float64(got[i]-want[i])) > 1e-5 {
+		if !(math.Abs(float64(got[i]-want[i])) <= 1e-5) {
 			t.Fatalf("value %d is %g, want %g", i, got[i], want[i])
 		}
 	}

@@ -43,10 +43,7 @@ var errNotAnnotated = errors.New("segmentation: no pixel of the images is annota
 
 // middleClasses returns the class of each of grid×grid patches: the class of the pixel in its middle.
 func (p Patches) middleClasses(grid int) []uint8 {
-	of := p.Image
-	if of == nil {
-		of = &datasets.SegmentedImage{Mask: p.Labels, Height: heads.Upsampling * grid, Width: heads.Upsampling * grid}
-	}
+	of := cmp.Or(p.Image, &datasets.SegmentedImage{Mask: p.Labels, Height: heads.Upsampling * grid, Width: heads.Upsampling * grid})
 	return of.Classes(image.Rect(0, 0, of.Width, of.Height), grid, grid)
 }
 

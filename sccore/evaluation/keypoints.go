@@ -146,12 +146,8 @@ func (k Keypoints) Add(to *PCK, found, truth []Point, box Box) error {
 	if len(found) != len(truth) || len(truth) == 0 {
 		return fmt.Errorf("%d points found of %d", len(found), len(truth))
 	}
-	right := 0
-	for i := range found {
-		if math.Hypot(found[i][0]-truth[i][0], found[i][1]-truth[i][1]) <= k.Alpha*max(box[2]-box[0], box[3]-box[1]) {
-			right++
-		}
-	}
+	reach := k.Alpha * max(box[2]-box[0], box[3]-box[1])
+	right := lo.CountBy(lo.Range(len(found)), func(i int) bool { return math.Hypot(found[i][0]-truth[i][0], found[i][1]-truth[i][1]) <= reach })
 	to.right, to.Points, to.Pairs = to.right+right, to.Points+len(truth), to.Pairs+1
 	to.sum += float64(right) / float64(len(truth))
 	to.PerImage, to.PerPoint = 100*to.sum/float64(to.Pairs), 100*float64(to.right)/float64(to.Points)

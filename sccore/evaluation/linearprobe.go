@@ -21,6 +21,7 @@ import (
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/optim"
+	"github.com/semcon/semcon/sccore/train"
 )
 
 // head maps features, [rows, dim], to logits, [rows, classes]. It starts at 0.
@@ -47,12 +48,7 @@ func (h headTraining) run(b compute.Backend, store *model.Store) (err error) {
 	step := try.E1(model.NewExec(b, store, func(scope *model.Scope, inputs []*Node) *Node {
 		rate := inputs[len(inputs)-1]
 		loss := h.loss(scope, inputs[:len(inputs)-1])
-		var variables []*model.Variable
-		var values []*Node
-		for variable := range scope.At("head").IterVariables() {
-			variables, values = append(variables, variable), append(values, variable.NodeValue(loss.Graph()))
-		}
-		if gradients := Gradient(loss, values...); h.momentum > 0 {
+		if variables, gradients := train.Gradients(scope.At("head"), loss, ""); h.momentum > 0 {
 			optim.SGD{Momentum: h.momentum}.Update(scope.At("sgd"), variables, gradients, rate)
 		} else {
 			optim.DefaultAdamW().Update(scope.At("adam"), variables, gradients, rate, Const(loss.Graph(), float32(h.decay)))
@@ -180,10 +176,7 @@ func (p AuthorsProbe) Protocol() string {
 
 // outputs are what the layer sees of a transformer.
 func (p AuthorsProbe) outputs(v encoder.ViT) Outputs {
-	if v.Dim > 384 {
-		return Outputs{Patches: true}
-	}
-	return Outputs{Blocks: lo.RangeFrom(max(1, v.Depth-3), min(4, v.Depth))}
+	return lo.Ternary(v.Dim > 384, Outputs{Patches: true}, Outputs{Blocks: lo.RangeFrom(max(1, v.Depth-3), min(4, v.Depth))})
 }
 
 // joined are the outputs of an image as one feature.
@@ -227,16 +220,15 @@ func (p AuthorsProbe) crops(ctx context.Context, e *Encoder, set datasets.Source
 }
 
 // randomCrop reads a random crop of an image of a set. A picture of [datasets.ImageFolder] that cannot be read is black, as in [ImagesOf], which names it.
-func randomCrop(e *Encoder, set datasets.Source, at, size int, rng *rand.Rand) (Image, error) {
+func randomCrop(e *Encoder, set datasets.Source, at, size int, rng *rand.Rand) (_ Image, err error) {
+	defer try.Handle(&err)
 	canvas := make([]uint8, cropCanvas*cropCanvas*3)
 	read, err := set.Read(at, canvas, cropCanvas)
 	if _, skipped := set.(*datasets.ImageFolder); skipped && err != nil {
 		clear(canvas)
 		read, err = datasets.Size{Height: cropCanvas, Width: cropCanvas}, nil
 	}
-	if err != nil {
-		return Image{}, err
-	}
+	try.E(err)
 	whole := &datasets.SegmentedImage{Height: read.Height, Width: read.Width}
 	for row := range read.Height {
 		whole.Pixels = append(whole.Pixels, canvas[3*row*cropCanvas:3*(row*cropCanvas+read.Width)]...)

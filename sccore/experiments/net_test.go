@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments/ablation"
@@ -35,6 +36,7 @@ import (
 	"github.com/semcon/semcon/sccore/experiments/theory"
 	"github.com/semcon/semcon/sccore/experiments/transfer"
 	"github.com/semcon/semcon/sccore/experiments/video"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -103,11 +105,14 @@ func TestNetHoldsCellsAndHashes(t *testing.T) {
 		if !slices.Contains(slices.Concat(inNet, outsideNet), e.Name) {
 			t.Errorf("add %s to inNet, behind the experiments whose runs it reads", e.Name)
 		}
-		for _, profile := range []study.Profile{study.Smoke, study.Quick, study.Full} {
-			for _, dataset := range netDatasets[e.Name][profile] {
+		for _, profile := range []study.Profile{study.Smoke, study.Quick, study.Full, study.Real} {
+			for _, dataset := range datasetsOf(e, profile) {
 				options := study.Options{Profile: profile, Out: t.TempDir()}
-				if dataset != "" && dataset != "synthetic" {
+				if dataset != "" && dataset != "synthetic" || profile == study.Real {
 					options.Data = "data"
+				}
+				if profile == study.Real {
+					options.Set = realSettings(t, e.Name)
 				}
 				if profile == study.Full && (e.Name == pretrain.Name || e.Name == ablation.Name || e.Name == overdispersion.Name) {
 					options.Set = []string{"init=start.safetensors"}
@@ -133,7 +138,37 @@ func TestNetHoldsCellsAndHashes(t *testing.T) {
 	compareWithNet(t, "cells.txt", text.String())
 }
 
-// TestSettingsOfEachProfileAreKnown: a name that a configuration does not have is a panic. The net has no cells of the profile real.
+// datasetsOf are the datasets of an experiment's cells in a profile. Those of the profile real are photographs.
+func datasetsOf(e study.Experiment, profile study.Profile) []string {
+	if profile != study.Real {
+		return netDatasets[e.Name][profile]
+	}
+	if e.Cost[study.Real] == "" || e.Name == teacherquality.Name { // Its cells depend on a checkpoint.
+		return nil
+	}
+	if read := lo.Without(netDatasets[e.Name][study.Quick], "synthetic", ""); len(read) > 0 {
+		return read
+	}
+	return []string{recipe.Images}
+}
+
+// realSettings are the assignments that the cells of the profile real need.
+func realSettings(t *testing.T, experiment string) []string {
+	t.Helper()
+	switch experiment {
+	case extendedtraining.Name:
+		file := filepath.Join(t.TempDir(), "start.safetensors")
+		if err := os.WriteFile(file, []byte("weights"), 0o644); err != nil { // The hashes are of the content.
+			t.Fatal(err)
+		}
+		return []string{"dino.weights=" + file}
+	case pretrain.Name, ablation.Name, overdispersion.Name:
+		return []string{"init=start.safetensors"}
+	}
+	return nil
+}
+
+// TestSettingsOfEachProfileAreKnown: a name that a configuration does not have is a panic.
 func TestSettingsOfEachProfileAreKnown(t *testing.T) {
 	for _, e := range All() {
 		for profile := range e.Cost {

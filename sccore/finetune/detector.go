@@ -142,10 +142,9 @@ type DetectionTrainer struct {
 }
 
 // NewDetectionTrainer compiles the step.
-func NewDetectionTrainer(b compute.Backend, config DetectionTraining) (*DetectionTrainer, error) {
-	if err := settings.Check(config); err != nil {
-		return nil, err
-	}
+func NewDetectionTrainer(b compute.Backend, config DetectionTraining) (_ *DetectionTrainer, err error) {
+	defer try.Handle(&err)
+	try.E(settings.Check(config))
 	t := &DetectionTrainer{config: config}
 	return t, t.compile(b, config.Training, config.Detector.ViT, config.shapes(config.canvas()), config.FLOPs(), func(m *DetectionStep) *float64 { return &m.Rate },
 		train.Task[DetectionStep]{Batches: t.batches, Loss: config.loss}, config.Detector.predict(config.Mean, config.Std))

@@ -73,7 +73,7 @@ func TestDetectionLossWithSmallPatches(t *testing.T) {
 			t.Errorf("%s in pixels of the image give the same loss, %g", wrong, got[1])
 		}
 	}
-	if math.Abs(got[0]-got[1]) > 1e-5 {
+	if !(math.Abs(got[0]-got[1]) <= 1e-5) {
 		t.Errorf("the loss is %g, want %g", got[0], got[1])
 	}
 }

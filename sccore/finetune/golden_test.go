@@ -199,7 +199,7 @@ func TestInferenceIsMMSegmentations(t *testing.T) {
 			}
 		}
 		for class, want := range c.Sum {
-			if math.Abs(sums[class]-want) > 1e-3 {
+			if !(math.Abs(sums[class]-want) <= 1e-3) {
 				t.Errorf("%+v: the logits of class %d add up to %g, want %g", p, class, sums[class], want)
 			}
 		}

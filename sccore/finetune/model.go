@@ -116,10 +116,9 @@ type SegmentationModel struct {
 }
 
 // OpenSegmentationModel reads a file that [SegmentationTrainer.Export] wrote. The error is one line that names the file.
-func OpenSegmentationModel(b compute.Backend, path string) (*SegmentationModel, error) {
+func OpenSegmentationModel(b compute.Backend, path string) (_ *SegmentationModel, err error) {
 	m := &SegmentationModel{}
 	s := &m.Segmenter
-	var err error
 	m.network, err = open(b, path, segmenter, "fine-tune", &m.SegmenterDescription, &s.ViT, func() error {
 		err := cmp.Or(settings.Check(s), settings.CheckGroup("inference", m.Inference))
 		if err == nil {
@@ -153,10 +152,9 @@ func (t DetectionTraining) Inference() DetectionInference {
 }
 
 // OpenDetectionModel reads a file that [DetectionTrainer.Export] wrote. The error is one line that names the file.
-func OpenDetectionModel(b compute.Backend, path string) (*DetectionModel, error) {
+func OpenDetectionModel(b compute.Backend, path string) (_ *DetectionModel, err error) {
 	m := &DetectionModel{}
 	d := &m.Detector
-	var err error
 	m.network, err = open(b, path, detector, "detection", &m.DetectorDescription, &d.ViT, func() error {
 		switch err := cmp.Or(settings.Check(d), settings.CheckGroup("inference", m.Inference)); {
 		case err != nil:

@@ -26,7 +26,7 @@ func TestNormalize(t *testing.T) {
 			if row >= int(sizes[2*image]) || column >= int(sizes[2*image+1]) {
 				want = 0
 			}
-			if math.Abs(float64(got)-want) > 1e-6 {
+			if !(math.Abs(float64(got)-want) <= 1e-6) {
 				t.Errorf("channel %d at (%d, %d) of image %d is %g, want %g", c, column, row, image, got, want)
 			}
 		}

@@ -89,7 +89,7 @@ func TestThreeStepsAgreeWithPyTorch(t *testing.T) {
 				tensors.FromFlatDataAndDimensions(golden.Images[i], batch, 16, 16, 3), tensors.FromFlatDataAndDimensions(golden.Labels[i], batch, 16),
 				tensors.FromFlatDataAndDimensions(golden.Keep[i], vit.Depth, 2, batch), float32(golden.Rate*float64(i+1)),
 			)
-			if loss := float64(outputs[0].Value().(float32)); math.Abs(loss-golden.Losses[i]) > 1e-5 {
+			if loss := float64(outputs[0].Value().(float32)); !(math.Abs(loss-golden.Losses[i]) <= 1e-5) {
 				t.Errorf("step %d: loss %.7f, PyTorch's is %.7f", i, loss, golden.Losses[i])
 			}
 		}
@@ -99,7 +99,7 @@ func TestThreeStepsAgreeWithPyTorch(t *testing.T) {
 				if strings.HasSuffix(path, "qkv/bias") && j/vit.Dim == 1 {
 					continue // Attention does not depend on the bias of the keys: AdamW scales rounding errors up.
 				}
-				if diff := math.Abs(float64(got[j] - value)); diff > 2e-5 {
+				if diff := math.Abs(float64(got[j] - value)); !(diff <= 2e-5) {
 					t.Errorf("%s[%d] is %.7f, PyTorch's is %.7f", path, j, got[j], value)
 					return
 				}
@@ -135,7 +135,7 @@ func TestRateFollowsTheSchedule(t *testing.T) {
 		{"steps behind both", steps, 90, 0.01},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := c.optimizer.Rate(c.step, 100); math.Abs(got-c.want) > 1e-12 {
+			if got := c.optimizer.Rate(c.step, 100); !(math.Abs(got-c.want) <= 1e-12) {
 				t.Errorf("rate %g, want %g", got, c.want)
 			}
 		})

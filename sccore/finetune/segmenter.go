@@ -141,10 +141,9 @@ type SegmentationTrainer struct {
 }
 
 // NewSegmentationTrainer compiles the step.
-func NewSegmentationTrainer(b compute.Backend, config SegmentationTraining) (*SegmentationTrainer, error) {
-	if err := settings.Check(config); err != nil {
-		return nil, err
-	}
+func NewSegmentationTrainer(b compute.Backend, config SegmentationTraining) (_ *SegmentationTrainer, err error) {
+	defer try.Handle(&err)
+	try.E(settings.Check(config))
 	t := &SegmentationTrainer{config: config}
 	return t, t.compile(b, config.Training, config.Segmenter.ViT, config.shapes(), config.FLOPs(), func(m *SegmentationStep) *float64 { return &m.Rate },
 		train.Task[SegmentationStep]{Batches: t.batches, Loss: config.loss}, config.Segmenter.predict(config.Mean, config.Std))

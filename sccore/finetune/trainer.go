@@ -86,10 +86,7 @@ func batches[I any](
 	ctx context.Context, t Training, count, from int, plan func(number int) (datasets.Size, []Place), read func(canvas datasets.Size, at Place) (I, error),
 ) iter.Seq2[*Batch[I], error] {
 	return func(yield func(*Batch[I], error) bool) {
-		err := settings.Between("parts", t.Parts, 1, t.Batch)
-		if count < 1 {
-			err = errors.New("no images to train on")
-		}
+		err := lo.Ternary(count < 1, errors.New("no images to train on"), settings.Between("parts", t.Parts, 1, t.Batch))
 		for err == nil {
 			var group []*Batch[I]
 			for number := from; number == from || number%t.Parts != 0; number++ {
@@ -129,6 +126,7 @@ type trainer[M any] struct {
 func (t *trainer[M]) compile(
 	b compute.Backend, c Training, vit encoder.ViT, images []shapes.Shape, flops float64, rate func(m *M) *float64, task train.Task[M], predict graph,
 ) (err error) {
+	defer try.Handle(&err)
 	task.Inputs = lo.Map(images, func(shape shapes.Shape, _ int) train.Input { return train.Input{Shape: shape, Divided: true} })
 	task.Inputs = append(task.Inputs, train.Input{Shape: shapes.Make(dtypes.Float32, vit.Depth, 2, c.part())})
 	task.Steps, task.Parts, task.Ahead = func() int { return c.Steps }, c.Parts, true
@@ -145,11 +143,9 @@ func (t *trainer[M]) compile(
 		return takeWeights(store, vit, t.Pretrained)
 	}
 	task.Workload = train.Workload{FLOPs: 3 * float64(c.Batch) * flops, Images: c.Batch, BFloat16: vit.ComputeDType.IsHalfPrecision()}
-	if t.Trainer, err = train.New(b, task); err != nil {
-		return err
-	}
-	t.network, err = newNetwork(b, t.Store(), predict)
-	return err
+	t.Trainer = try.E1(train.New(b, task))
+	t.network = try.E1(newNetwork(b, t.Store(), predict))
+	return nil
 }
 
 // stack is a tensor of what each image of a batch has, one after the other.
@@ -196,10 +192,9 @@ func newNetwork(b compute.Backend, store *model.Store, predict graph) (network, 
 }
 
 // call passes what the network predicts of canvases to read.
-func (n network) call(ctx context.Context, in Canvases, read func(outputs []*tensors.Tensor)) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+func (n network) call(ctx context.Context, in Canvases, read func(outputs []*tensors.Tensor)) (err error) {
+	defer try.Handle(&err)
+	try.E(ctx.Err())
 	return train.Execute(n.exec, []any{
 		tensors.FromFlatDataAndDimensions(in.Pixels, in.Count, in.Size.Height, in.Size.Width, 3), tensors.FromFlatDataAndDimensions(in.Fill, in.Count, 2),
 	}, read)

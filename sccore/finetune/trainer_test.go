@@ -6,11 +6,13 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
@@ -121,6 +123,42 @@ func testLearnsAndResumes(t *testing.T, b compute.Backend, config SegmentationTr
 func TestSegmenterChecksItsHead(t *testing.T) {
 	s := Segmenter{Classes: 3, Channels: 1}
 	wantError(t, exceptions.TryCatch[error](func() { s.decoder(s.fpn(), false) }), "channels 0")
+}
+
+// TestLossOfSegmentation: mmsegmentation adds 0.4 of UPerNet's auxiliary head, and FPN has none. Dropped blocks change the loss.
+func TestLossOfSegmentation(t *testing.T) {
+	for head, weight := range map[string]float64{UPerNet: 0.4, FPN: 0} {
+		config, store := tiny(head), model.NewStore()
+		if err := store.SetRNGStateFromSeed(3); err != nil {
+			t.Fatal(err)
+		}
+		losses := model.MustNewExec(testbackend.Go(t), store, func(scope *model.Scope, inputs []*Node) []*Node {
+			total, reports := config.loss(scope, inputs)
+			return []*Node{total, reports[0].Node, reports[1].Node}
+		})
+		var of [2][]float64
+		for i := range of { // Every block is dropped, or kept.
+			pixels, labels, sizes := make([]uint8, 4*16*16*3), make([]uint8, 4*16*16), slices.Repeat([]int32{16}, 8)
+			for p := range labels {
+				labels[p], pixels[3*p] = uint8(p%3), uint8(p*p)
+			}
+			keep := slices.Repeat([]float32{float32(i)}, config.Segmenter.ViT.Depth*2*4)
+			for _, loss := range losses.MustCall(
+				tensors.FromFlatDataAndDimensions(pixels, 4, 16, 16, 3), tensors.FromFlatDataAndDimensions(labels, 4, 16, 16),
+				tensors.FromFlatDataAndDimensions(sizes, 4, 2), tensors.FromFlatDataAndDimensions(keep, config.Segmenter.ViT.Depth, 2, 4),
+			) {
+				of[i] = append(of[i], float64(tensors.ToScalar[float32](loss)))
+			}
+			if total, main, auxiliary := of[i][0], of[i][1], of[i][2]; !(math.Abs(total-(main+weight*auxiliary)) <= 1e-5) || (auxiliary > 0) != (weight > 0) {
+				t.Errorf("%s: a loss of %g, of %g and %g", head, total, main, auxiliary)
+			}
+		}
+		if of[0][0] == of[1][0] {
+			t.Errorf("%s: without all blocks the loss is still %g", head, of[0][0])
+		}
+		losses.Finalize()
+		store.Finalize()
+	}
 }
 
 // TestPositionsAreResizedOnceAndLevelsHalved trains on positions that were stored for another grid, with the pyramid of small patches.

@@ -169,7 +169,7 @@ func TestDrawsOfDistortion(t *testing.T) {
 	for name, c := range map[string]struct{ got, want float64 }{
 		"brightness": {brightened, 0.5}, "contrast": {contrasted, 0.5}, "contrast first": {first, 0.5}, "saturation": {saturated, 0.5}, "hue": {shifted, 0.5}, "none": {untouched, 1. / 16},
 	} {
-		if math.Abs(c.got/n-c.want) > 0.03 {
+		if !(math.Abs(c.got/n-c.want) <= 0.03) {
 			t.Errorf("%s: a share of %g, want %g", name, c.got/n, c.want)
 		}
 	}

@@ -43,7 +43,7 @@ func TestDINOHead(t *testing.T) {
 				return math.Sqrt(squares)
 			}
 			for path, want := range map[string]float64{"mlp/0/weight": 0.02, "mlp/2/weight": 0.02, "mlp/4/weight": 0.02, "mlp/4/bias": 0, "last_layer/weight_v": 1 / 3.0 / math.Sqrt(3)} {
-				if got := spread(path); math.Abs(got-want) > 0.15*want {
+				if got := spread(path); !(math.Abs(got-want) <= 0.15*want) {
 					t.Errorf("%s has standard deviation %.4f, want %.4f", path, got, want)
 				}
 			}

@@ -33,10 +33,7 @@ const Upsampling = 8
 
 // Rules returns an error if the FCN has no width or one whose largest weight, 3×3 by Width by Width, is too large; see [settings.Check].
 func (h Segmentation) Rules() error {
-	if h.Kind == Linear {
-		return nil
-	}
-	return settings.Between("width", h.Width, 1, 4096)
+	return lo.Ternary(h.Kind == Linear, nil, settings.Between("width", h.Width, 1, 4096))
 }
 
 // Logits maps features, [batch, rows, columns, features], to [s·rows, s·columns, batch, Classes], where s is 1 for the linear head and 8 for

@@ -31,7 +31,7 @@ func TestToomCookConvolves(t *testing.T) {
 			products[a] = dot(b.filter.RawRowView(a), g) * dot(b.input[a], d)
 		}
 		for o, row := range b.output {
-			if got, want := dot(row, products), dot(d[o:o+len(g)], g); math.Abs(got-want) > 1e-12 {
+			if got, want := dot(row, products), dot(d[o:o+len(g)], g); !(math.Abs(got-want) <= 1e-12) {
 				t.Errorf("output %d of %d by %d products: %v, want %v", o, b.m, len(products), got, want)
 			}
 		}

@@ -28,7 +28,7 @@ func TestDenseStartsAsPyTorchs(t *testing.T) {
 		}
 		sum, square := 0.0, 0.0
 		for _, w := range append(weight, bias...) {
-			if math.Abs(w) > 0.25 {
+			if !(math.Abs(w) <= 0.25) {
 				t.Fatalf("initial value %v is outside ±1/√16", w)
 			}
 			sum, square = sum+w, square+w*w

@@ -148,7 +148,7 @@ func TestDropChannels(t *testing.T) {
 				t.Fatalf("value %g, want 0 or 3/0.75", value)
 			}
 		}
-		if share := float64(dropped) / (batch * channels); math.Abs(share-rate) > 0.04 {
+		if share := float64(dropped) / (batch * channels); !(math.Abs(share-rate) <= 0.04) {
 			t.Errorf("a share of %g is dropped, want %g", share, rate)
 		}
 	})

@@ -33,7 +33,7 @@ func TestBilinearIsPyTorchs(t *testing.T) {
 			for j, x := range golden.Line {
 				got += matrix[i*from+j] * x
 			}
-			if math.Abs(got-want[i]) > 1e-12 {
+			if !(math.Abs(got-want[i]) <= 1e-12) {
 				t.Errorf("sample %d of %d: %g, PyTorch %g", i, to, got, want[i])
 			}
 		}

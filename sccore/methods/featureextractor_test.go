@@ -47,7 +47,7 @@ func TestFeatureExtractorGivesTheTrainersFeatures(t *testing.T) {
 		for i := range 20 {
 			for v := range 2 { // Both views are the unchanged image.
 				for c := range dim {
-					if diff := math.Abs(float64(got[(i*2+v)*dim+c] - flat[i*dim+c])); diff > 1e-4 {
+					if diff := math.Abs(float64(got[(i*2+v)*dim+c] - flat[i*dim+c])); !(diff <= 1e-4) {
 						t.Fatalf("image %d view %d: differs by %g from the trainer's", i, v, diff)
 					}
 				}

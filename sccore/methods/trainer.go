@@ -66,7 +66,7 @@ func NewTrainer(b compute.Backend, images *datasets.Images, config Config) (_ *T
 }
 
 // SetImages sets the images of the runs to come: as many as before, and of one size with them.
-func (t *Trainer) SetImages(images *datasets.Images) error {
+func (t *Trainer) SetImages(images *datasets.Images) (err error) {
 	old := t.images
 	if images == old {
 		return nil
@@ -77,7 +77,6 @@ func (t *Trainer) SetImages(images *datasets.Images) error {
 	t.Rewind()
 	t.pixels.Close()
 	t.images = images
-	var err error
 	t.pixels, err = place(t.backend, images)
 	return err
 }
@@ -96,10 +95,9 @@ func (t *Trainer) Close() {
 
 // Begin sets the weights to their initial values, which depend on the seed alone, and the position to step 0. Runs that share a compiled step differ in recipe and
 // seed. Call it before Resume as well: checkpoints do not identify their run.
-func (t *Trainer) Begin(recipe views.Recipe, seed uint64) error {
-	if err := settings.Check(recipe); err != nil {
-		return err
-	}
+func (t *Trainer) Begin(recipe views.Recipe, seed uint64) (err error) {
+	defer try.Handle(&err)
+	try.E(settings.Check(recipe))
 	t.Rewind()
 	t.recipe, t.lossSum = recipe, 0
 	return t.Trainer.Begin(seed)
@@ -287,17 +285,16 @@ const featureBatch = 64
 func featuresOf(
 	exec *model.Exec, images *datasets.Images, views int, inputs func(begin int, pixels *tensors.Tensor) []any,
 ) (features []float32, length int, err error) {
+	defer try.Handle(&err)
 	size := images.Height * images.Width * 3
 	for begin := 0; begin < images.Len(); begin += featureBatch {
 		count, batch := min(featureBatch, images.Len()-begin), make([]uint8, featureBatch*size)
 		copy(batch, images.Pixels[begin*size:(begin+count)*size])
 		given := inputs(begin, tensors.FromFlatDataAndDimensions(batch, featureBatch, images.Height, images.Width, 3))
 		var flat []float32
-		if err := train.Execute(exec, given, func(outputs []*tensors.Tensor) {
+		try.E(train.Execute(exec, given, func(outputs []*tensors.Tensor) {
 			length, flat = outputs[0].Shape().Dim(-1), tensors.MustCopyFlatData[float32](outputs[0])
-		}); err != nil {
-			return nil, 0, err
-		}
+		}))
 		features = slices.Grow(features, count*views*length)
 		for i := range count {
 			for v := range views {

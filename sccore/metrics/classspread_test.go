@@ -75,7 +75,7 @@ func TestSpreadOfClassesSplitsTheVariance(t *testing.T) {
 			"no label":            {measure([][]float64{{1, 0}, {0, 1}}, []int32{0, 0}), 0},
 			"a point":             {measure([][]float64{{1, 0}, {1, 0}}, []int32{1, 2}), 0},
 		} {
-			if math.Abs(c.spread.Share()-c.want) > 1e-12 {
+			if !(math.Abs(c.spread.Share()-c.want) <= 1e-12) {
 				t.Errorf("%s: %+v has the share %g, want %g", name, c.spread, c.spread.Share(), c.want)
 			}
 		}

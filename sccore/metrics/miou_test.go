@@ -57,7 +57,7 @@ func TestConfusionGolden(t *testing.T) {
 			if !math.IsNaN(got.IoU[class]) {
 				t.Errorf("class %d has IoU %g", class, got.IoU[class])
 			}
-		} else if math.Abs(got.IoU[class]-100*want) > 1e-4 {
+		} else if !(math.Abs(got.IoU[class]-100*want) <= 1e-4) {
 			t.Errorf("class %d: IoU %.5f, torchmetrics %.5f", class, got.IoU[class], 100*want)
 		}
 	}

@@ -23,7 +23,7 @@ func TestPrecisionAtTop(t *testing.T) {
 		"all equal":         {[]float64{1, 1, 1, 1}, []bool{no, yes, no, no}, 0.25, 25},
 		"NaN comes last":    {[]float64{math.NaN(), 0.5}, []bool{yes, no}, 0.5, 0},
 	} {
-		if got := metrics.PrecisionAtTop(c.scores, c.positive, c.share)[0]; math.Abs(got-c.want) > 1e-9 {
+		if got := metrics.PrecisionAtTop(c.scores, c.positive, c.share)[0]; !(math.Abs(got-c.want) <= 1e-9) {
 			t.Errorf("%s: %g, want %g", name, got, c.want)
 		}
 	}

@@ -111,7 +111,7 @@ func TestCovarianceOfAGraph(t *testing.T) {
 		}
 		for i, row := range got {
 			for j, x := range row {
-				if math.Abs(float64(x)-want[i][j]) > 1e-6 {
+				if !(math.Abs(float64(x)-want[i][j]) <= 1e-6) {
 					t.Errorf("[%d, %d] is %g, want %g", i, j, x, want[i][j])
 				}
 			}

@@ -64,12 +64,12 @@ func TestAdamWFollowsPyTorch(t *testing.T) {
 		})
 		for i := range golden.Rates {
 			norm := step.MustCall(golden.TargetWeight, golden.TargetBias, float32(golden.Rates[i]), float32(golden.Decays[i]))[0]
-			if got := float64(norm.Value().(float32)); math.Abs(got-golden.Norms[i]) > 1e-4*golden.Norms[i] {
+			if got := float64(norm.Value().(float32)); !(math.Abs(got-golden.Norms[i]) <= 1e-4*golden.Norms[i]) {
 				t.Errorf("step %d: gradient norm %v, PyTorch %v", i, got, golden.Norms[i])
 			}
 			for v, want := range [][]float32{golden.Weight[i], golden.Bias[i]} {
 				for j, got := range tensors.MustCopyFlatData[float32](variables[v].MustValue()) {
-					if math.Abs(float64(got-want[j])) > 1e-5 {
+					if !(math.Abs(float64(got-want[j])) <= 1e-5) {
 						t.Fatalf("step %d, %s %d: %v, PyTorch %v", i, variables[v].Name(), j, got, want[j])
 					}
 				}
@@ -88,7 +88,7 @@ func TestCosineFollowsDINO(t *testing.T) {
 		want         []float64
 	}{"rate": {3e-2, 1e-3, golden.Rates}, "decay": {0.24, 2.4, golden.Decays}, "momentum": {0.9, 1, golden.Momenta}} {
 		for step, want := range schedule.want {
-			if got := optim.Cosine(step, len(schedule.want), 0, schedule.start, schedule.final); math.Abs(got-want) > 1e-12 {
+			if got := optim.Cosine(step, len(schedule.want), 0, schedule.start, schedule.final); !(math.Abs(got-want) <= 1e-12) {
 				t.Errorf("%s at step %d: %g, DINO %g", name, step, got, want)
 			}
 		}
@@ -155,7 +155,7 @@ func TestAccumulatedPartsAreTheWholeBatch(t *testing.T) {
 			}
 			want := whole.MustCall(append(parts[0], parts[1]...))[0].Value().([]float64)
 			for i, got := range mean.MustCall()[0].Value().([]float64) {
-				if math.Abs(got-want[i]) > 1e-12 {
+				if !(math.Abs(got-want[i]) <= 1e-12) {
 					t.Errorf("round %d, entry %d: %g from parts, %g from the whole", round, i, got, want[i])
 				}
 			}

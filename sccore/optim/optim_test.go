@@ -65,7 +65,7 @@ func TestSGDFollowsPyTorch(t *testing.T) {
 			}
 			got := tensors.MustCopyFlatData[float32](weight.MustValue())
 			for j := range want {
-				if math.Abs(float64(got[j]-want[j])) > 1e-5 {
+				if !(math.Abs(float64(got[j]-want[j])) <= 1e-5) {
 					t.Fatalf("step %d, weight %d: %v, PyTorch %v", i, j, got[j], want[j])
 				}
 			}
@@ -92,7 +92,7 @@ func TestSGDRejectsForeignGradient(t *testing.T) {
 func TestCosineFollowsPyTorch(t *testing.T) {
 	golden := readTrace(t)
 	for step, want := range golden.Rates {
-		if got := optim.Cosine(step, len(golden.Rates), 0, golden.Rate, 0); math.Abs(got-want) > 1e-12 {
+		if got := optim.Cosine(step, len(golden.Rates), 0, golden.Rate, 0); !(math.Abs(got-want) <= 1e-12) {
 			t.Errorf("step %d: rate %g, PyTorch %g", step, got, want)
 		}
 	}

@@ -246,10 +246,7 @@ func (s Start) Config(images int) (_ sccore.Config, err error) {
 	c = sccore.Ablations[line].Config(c)
 	c.Encoder, c.Positions = v.Name, v.Positions
 	s.size(&c, v)
-	most := 32
-	if strings.Contains(backend.Config(), "cuda") {
-		most = lo.Ternary(v.Dim >= 768, 64, 256)
-	}
+	most := lo.Ternary(strings.Contains(backend.Config(), "cuda"), lo.Ternary(v.Dim >= 768, 64, 256), 32)
 	c.Batch = powerOfTwo(min(most, images/2))
 	try.E(settings.Apply(&c, s.given("batch")...))
 	c.Steps = lo.Ternary(s.Smoke, 8, min(max(epochs*images/max(c.Batch, 1), 200), 100_000))
@@ -271,10 +268,7 @@ func (s Start) Config(images int) (_ sccore.Config, err error) {
 
 // size sets what follows from the size of the transformer: the views and the heads.
 func (s Start) size(c *sccore.Config, v encoder.ViT) {
-	global := lo.Ternary(v.GridSize > 0, min(v.GridSize*v.PatchSize, 224), 224)
-	if s.Smoke {
-		global = 3 * v.PatchSize
-	}
+	global := lo.Ternary(s.Smoke, 3*v.PatchSize, lo.Ternary(v.GridSize > 0, min(v.GridSize*v.PatchSize, 224), 224))
 	c.Views.GlobalCropSize = v.NearestSize(global)
 	c.Views.LocalCropSize = v.NearestSize(c.Views.LocalCropSize)
 	c.ImageSize = 2 * c.Views.GlobalCropSize

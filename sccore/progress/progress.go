@@ -183,10 +183,7 @@ func (s *State) rate() float64 {
 	}
 	first, last := s.samples[0], s.samples[len(s.samples)-1]
 	steps, span := last.done-first.done, last.last-first.last
-	if steps < minSteps || span < minSpan {
-		return 0
-	}
-	return float64(steps) / span.Seconds()
+	return lo.Ternary(steps < minSteps || span < minSpan, 0, float64(steps)/span.Seconds())
 }
 
 // Summary returns the state as text, without the title: "40/100  40%  training  12.3/s  3.3s, 4.9s left  loss 0.31".

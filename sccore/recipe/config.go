@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -123,10 +124,9 @@ func (c Config) Rules() (err error) {
 
 // Check returns an error that names the first value that is out of range for real images, if read is true, or for synthetic ones; or the first value that
 // matters only for the other kind of images and differs from the profile.
-func (c Config) Check(profile study.Profile, read bool) error {
-	if err := settings.Check(c); err != nil {
-		return err
-	}
+func (c Config) Check(profile study.Profile, read bool) (err error) {
+	defer try.Handle(&err)
+	try.E(settings.Check(c))
 	usual := ProfileConfig(profile, read)
 	if profile == study.Real && c.Recall.Size == 0 {
 		return fmt.Errorf("recall.size 0: the real profile measures recall over patches; want 8 or more, such as %d", usual.Recall.Size)
@@ -180,7 +180,8 @@ type checked interface {
 }
 
 // follow takes the encoder from Init, with what depends on it, and applies --set again.
-func (c *Config) follow(o study.Options, config any, read bool) error {
+func (c *Config) follow(o study.Options, config any, read bool) (err error) {
+	defer try.Handle(&err)
 	v, err := sccore.EncoderOf(c.Init, c.patterns()...)
 	if err != nil {
 		return nil // [Open] says so, where the file is needed.
@@ -191,9 +192,7 @@ func (c *Config) follow(o study.Options, config any, read bool) error {
 		c.Second.ImageSize = v.NearestSize(c.Second.ImageSize)
 	}
 	first := c.First // It is not run, so that it follows in any case.
-	if err := settings.Apply(config, o.Set...); err != nil {
-		return err
-	}
+	try.E(settings.Apply(config, o.Set...))
 	c.First, before.First = first, first
 	changed, err := settings.Changed("", before, *c)
 	if len(changed) > 0 {
@@ -212,10 +211,7 @@ func (c Config) patterns() []string { return strings.Fields(c.Ignore) }
 
 // Stage returns a stage that starts from Init, or without one from the file after of an earlier stage.
 func (c Config) Stage(name string, config sccore.Config, after string) Stage {
-	if c.Init != "" {
-		return Stage{Name: name, Config: config, Init: c.Init, Ignore: c.patterns()}
-	}
-	return Stage{Name: name, Config: config, After: after}
+	return lo.Ternary(c.Init != "", Stage{Name: name, Config: config, Init: c.Init, Ignore: c.patterns()}, Stage{Name: name, Config: config, After: after})
 }
 
 // Images is the dataset of a data folder, and the start of its cells' names.
@@ -231,8 +227,5 @@ func Defaults(r study.Record, config Config) Config {
 // UsualInit is the file that the cell behind a record starts from without --set. The profiles real and full need one, and in the quick one on real images --set init
 // may choose one, because the first stage takes most of its time. The data of a record identify the file.
 func UsualInit(r study.Record, init string) string {
-	if r.Profile == study.Full || r.Profile != study.Smoke && r.Kind == figures.Real {
-		return init
-	}
-	return ""
+	return lo.Ternary(r.Profile == study.Full || r.Profile != study.Smoke && r.Kind == figures.Real, init, "")
 }

@@ -27,7 +27,7 @@ func TestMomentumFollowsTheSteps(t *testing.T) {
 		if err := c.Configure(study.Options{Profile: test.profile, Set: test.set}, &c, test.read); err != nil {
 			t.Errorf("%s, %q: %v", test.profile, test.set, err)
 		}
-		if share := 1 / (1 - c.Second.TargetMomentum) / float64(c.Second.Steps); math.Abs(share-test.share) > 0.01*test.share {
+		if share := 1 / (1 - c.Second.TargetMomentum) / float64(c.Second.Steps); !(math.Abs(share-test.share) <= 0.01*test.share) {
 			t.Errorf("%s, %q: the horizon of β=%g is %g of %d steps, want %g", test.profile, test.set, c.Second.TargetMomentum, share, c.Second.Steps, test.share)
 		}
 	}

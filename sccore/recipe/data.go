@@ -101,6 +101,7 @@ func OpenAnnotated(o study.Options, c Recall, size, shares, seed int, start stri
 
 // read opens the training images of the data folder, and those that measure recall.
 func read(o study.Options, config Config, seed int, start string) (d Data, err error) {
+	defer try.Handle(&err)
 	var both [2]*datasets.ImageFolder // Objects and scenes.
 	if both[0], err = imageNet(o.Data); err == nil {
 		both[1], err = datasets.COCO(o.Data, datasets.Train)
@@ -110,9 +111,7 @@ func read(o study.Options, config Config, seed int, start string) (d Data, err e
 	}
 	var cache *datasets.Cache
 	if o.Cache != "" {
-		if cache, err = datasets.OpenCache(o.Cache, o.Warn); err != nil {
-			return d, err
-		}
+		cache = try.E1(datasets.OpenCache(o.Cache, o.Warn))
 	}
 	identity, cut := both[0].Identity+"; "+both[1].Identity+start, 1
 	d.Described = study.Described{Name: Images, Unread: []string{}}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dsnet/try"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/internal/atomicfile"
@@ -291,7 +292,8 @@ func missingRecall(dir string) (missing []string) {
 }
 
 // openRecall opens PASCAL VOC below the data folder: in every seed, all training and test images measure. Without the dataset it opens nothing.
-func (d *Data) openRecall(o study.Options, c Recall) error {
+func (d *Data) openRecall(o study.Options, c Recall) (err error) {
+	defer try.Handle(&err)
 	var sets [2]*datasets.Segmentation
 	var identities []string
 	for i, split := range []datasets.Split{datasets.Train, datasets.Test} {
@@ -299,9 +301,7 @@ func (d *Data) openRecall(o study.Options, c Recall) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		if err != nil {
-			return err
-		}
+		try.E(err)
 		set, identity := cmp.Or(opened.Train, opened.Test), opened.ID
 		if o.Profile == study.Smoke {
 			identity += smokeIdentity
@@ -374,15 +374,10 @@ func NumbersOf(row string, measures []Measure) []study.Number {
 
 // MeasureAll measures an encoder.
 func MeasureAll(ctx context.Context, e *evaluation.Encoder, measures []Measure) (numbers []study.Number, err error) {
+	defer try.Handle(&err)
 	for _, m := range measures {
-		result, err := m.Measure(ctx, e, m.Images)
 		made := slices.Clone(m.Numbers)
-		if err == nil {
-			err = m.Read(made, result)
-		}
-		if err != nil {
-			return nil, err
-		}
+		try.E(m.Read(made, try.E1(m.Measure(ctx, e, m.Images))))
 		numbers = append(numbers, made...)
 	}
 	return numbers, nil

@@ -122,15 +122,13 @@ type Neighbours struct {
 // Find reads the neighbours from their file. If there is no file, it finds them with a frozen encoder, if there is one, and writes the file.
 func (n Neighbours) Find(ctx context.Context, b compute.Backend, frozen *evaluation.FeatureExtractor) (*knn.Neighbours, error) {
 	return knn.Stored(ctx, b, n.Path, n.Images.Len(), n.Count, n.Source, func() (class []float32, dim int, err error) {
+		defer try.Handle(&err)
 		if frozen == nil {
 			return nil, 0, fmt.Errorf("%s: there are no neighbours yet", n.Path)
 		}
 		images := evaluation.ImagesOf(n.Images, frozen.Preprocessing, n.Size, n.Images.Len(), frozen.Skipped)
 		for features, err := range frozen.Extract(images, evaluation.Outputs{}) {
-			err = cmp.Or(err, ctx.Err())
-			if err != nil {
-				return nil, 0, err
-			}
+			try.E(cmp.Or(err, ctx.Err()))
 			class = append(class, features[0].Class...)
 			n.Bar.Set(len(class)/frozen.ViT.Dim, "")
 		}
@@ -196,26 +194,22 @@ func (w *worker[C, D]) Run(r *study.Run[C, D]) (err error) {
 
 // Train completes a stage of a run in the folder dir, or sets its start if nothing is trained. It reads the neighbours that the stage draws positives from, or finds
 // neighbours with its encoder if the stage does. More are evaluators beside the ones of the function [Evaluators].
-func Train[C comparable, D study.Data](r *study.Run[C, D], t *Trainer, s Stage, dir string, data Data, c Config, more ...train.Evaluator) error {
+func Train[C comparable, D study.Data](r *study.Run[C, D], t *Trainer, s Stage, dir string, data Data, c Config, more ...train.Evaluator) (err error) {
+	defer try.Handle(&err)
 	neighbours := data.Neighbours(filepath.Join(filepath.Dir(dir), s.Neighbours), r.Cell.Seed, c)
 	if s.drawsPositives() {
-		found, err := neighbours.Find(r.Context, r.Backend(), nil)
-		if err != nil {
-			return err
-		}
-		t.SetNeighbours(found)
+		t.SetNeighbours(try.E1(neighbours.Find(r.Context, r.Backend(), nil)))
 	}
-	err := error(nil)
 	if s.Untrained {
-		err = t.Start(s, filepath.Dir(dir), uint64(r.Cell.Seed))
+		try.E(t.Start(s, filepath.Dir(dir), uint64(r.Cell.Seed)))
 	} else {
-		err = learn(r, t, s, dir, data, c, more)
+		try.E(learn(r, t, s, dir, data, c, more))
 	}
-	if err == nil && s.Neighbours != "" && !s.drawsPositives() {
+	if s.Neighbours != "" && !s.drawsPositives() {
 		r.Say("finding neighbours")
-		_, err = neighbours.Find(r.Context, r.Backend(), t.Frozen)
+		try.E1(neighbours.Find(r.Context, r.Backend(), t.Frozen))
 	}
-	return err
+	return nil
 }
 
 // Neighbours are the neighbours of a seed's objects, which a file keeps.
@@ -239,10 +233,9 @@ func learn[C comparable, D study.Data](r *study.Run[C, D], t *Trainer, s Stage, 
 	loop := train.Loop[sccore.StepMetrics]{
 		Trainer: t.Trainer, Dir: dir, Final: FinalFile, Note: &curve,
 		Evaluators: slices.Concat([]train.Evaluator{t.DiagnosticsEvaluator(c.GradientsEvery)}, Evaluators(t.Frozen, data, c, r.Cell.Seed), more),
-		Start: func() error {
-			if err := t.Start(s, filepath.Dir(dir), uint64(r.Cell.Seed)); err != nil {
-				return err
-			}
+		Start: func() (err error) {
+			defer try.Handle(&err)
+			try.E(t.Start(s, filepath.Dir(dir), uint64(r.Cell.Seed)))
 			if data.Train.Labels == nil { // Nothing to judge correspondences by, and the graph takes long to compile.
 				return nil
 			}

@@ -12,6 +12,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/dsnet/try"
 	"github.com/samber/lo"
 )
 
@@ -26,10 +27,9 @@ type Mask struct {
 
 // FromCounts returns the mask with these runs: pixels outside, inside, outside, …, down the columns from left to right. The runs must have
 // height·width pixels in all; runs of 0 pixels are allowed anywhere.
-func FromCounts(height, width int, counts []uint32) (Mask, error) {
-	if err := checkSize(height, width); err != nil {
-		return Mask{}, err
-	}
+func FromCounts(height, width int, counts []uint32) (_ Mask, err error) {
+	defer try.Handle(&err)
+	try.E(checkSize(height, width))
 	sum := 0
 	for i, count := range counts {
 		if sum += int(count); sum > height*width {
@@ -47,10 +47,9 @@ func FromCounts(height, width int, counts []uint32) (Mask, error) {
 }
 
 // Encode returns the mask of pixels, [height·width] and row-major, true inside.
-func Encode(height, width int, pixels []bool) (Mask, error) {
-	if err := checkSize(height, width); err != nil {
-		return Mask{}, err
-	}
+func Encode(height, width int, pixels []bool) (_ Mask, err error) {
+	defer try.Handle(&err)
+	try.E(checkSize(height, width))
 	if len(pixels) != height*width {
 		return Mask{}, fmt.Errorf("mask: %d pixels are not %d×%d", len(pixels), width, height)
 	}
@@ -146,10 +145,9 @@ const (
 )
 
 // Parse reads COCO's compressed text of a mask, the "counts" of its JSON where they are a string.
-func Parse(height, width int, text string) (Mask, error) {
-	if err := checkSize(height, width); err != nil {
-		return Mask{}, err
-	}
+func Parse(height, width int, text string) (_ Mask, err error) {
+	defer try.Handle(&err)
+	try.E(checkSize(height, width))
 	var counts []uint32
 	sum := int64(0)
 	for at := 0; at < len(text); {
@@ -202,16 +200,15 @@ func (m Mask) String() string {
 }
 
 // Union returns the pixels that are in any of the masks. They must have one size; no mask is an error.
-func Union(masks ...Mask) (Mask, error) {
+func Union(masks ...Mask) (_ Mask, err error) {
+	defer try.Handle(&err)
 	if len(masks) == 0 {
 		return Mask{}, errors.New("mask: there is none to merge")
 	}
 	merged := masks[0]
 	for _, m := range masks[1:] {
 		out := Mask{height: m.height, width: m.width}
-		if err := together(merged, m, func(a, b bool, count uint32) { out.add(a || b, count) }); err != nil {
-			return Mask{}, err
-		}
+		try.E(together(merged, m, func(a, b bool, count uint32) { out.add(a || b, count) }))
 		merged = out
 	}
 	return merged, nil
@@ -261,10 +258,9 @@ const upsampling, maxOutline = 5, 1 << 22
 
 // FromPolygons returns the union of polygons, each a list x, y, x, y, … of at least three corners in pixels. Corners may lie outside the image. The rounding is
 // as in maskApi.c, which pycocotools uses. A polygon alone is filled by the even-odd rule.
-func FromPolygons(height, width int, polygons [][]float64) (Mask, error) {
-	if err := checkSize(height, width); err != nil {
-		return Mask{}, err
-	}
+func FromPolygons(height, width int, polygons [][]float64) (_ Mask, err error) {
+	defer try.Handle(&err)
+	try.E(checkSize(height, width))
 	if len(polygons) == 0 {
 		return Mask{}, errors.New("mask: there is no polygon")
 	}

@@ -139,10 +139,9 @@ func WriteRaw(path string, named map[string]RawTensor, metadata map[string]strin
 	digest.Write(encoded)
 	try.E(writeTensors(digest))
 	encoded = bytes.Replace(encoded, digestEntry(noDigest), digestEntry(hex.EncodeToString(digest.Sum(nil))), 1)
-	return atomicfile.Write(path, func(w io.Writer) error {
-		if _, err := w.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(encoded))), encoded...)); err != nil {
-			return err
-		}
+	return atomicfile.Write(path, func(w io.Writer) (err error) {
+		defer try.Handle(&err)
+		try.E1(w.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(encoded))), encoded...)))
 		return writeTensors(w)
 	})
 }
@@ -164,10 +163,8 @@ func ReadMetadata(path string) (map[string]string, error) {
 
 // inspect calls each with the tensors of a file, sorted by name.
 func inspect(path string, each func(name string, t Tensor) error) (_ map[string]string, err error) {
-	f, size, err := OpenFile(path)
-	if err != nil {
-		return nil, err
-	}
+	defer try.Handle(&err)
+	f, size := try.E2(OpenFile(path))
 	defer f.Close()
 	defer try.HandleF(&err, func() { err = fmt.Errorf("%s: %w", path, err) })
 	entries, metadata := try.E2(Open(f, size))
@@ -344,11 +341,10 @@ func WriteNPY(path string, values RawTensor) error {
 	sizes := lo.Map(values.Shape, func(dim, _ int) string { return fmt.Sprint(dim) })
 	header := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }", strings.Join(sizes, ", "))
 	header += strings.Repeat(" ", 63-(10+len(header))%64) + "\n" // The format aligns its data to 64 bytes.
-	return atomicfile.Write(path, func(w io.Writer) error {
+	return atomicfile.Write(path, func(w io.Writer) (err error) {
+		defer try.Handle(&err)
 		start := binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(header)))
-		if _, err := w.Write(append(start, header...)); err != nil {
-			return err
-		}
+		try.E1(w.Write(append(start, header...)))
 		return values.writeTo(w)
 	})
 }

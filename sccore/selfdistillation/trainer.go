@@ -208,30 +208,24 @@ type Trainer struct {
 }
 
 // NewTrainer compiles the step of a configuration. The methods treat objects and scenes alike, and take neither neighbours nor labels. The error names what is out of range or missing.
-func NewTrainer(b compute.Backend, data sccore.Data, config Config) (*Trainer, error) {
-	if err := check(data, config); err != nil {
-		return nil, err
-	}
+func NewTrainer(b compute.Backend, data sccore.Data, config Config) (_ *Trainer, err error) {
+	defer try.Handle(&err)
+	try.E(check(data, config))
 	vit := sccore.Config{Encoder: config.Encoder, Positions: config.Positions, BF16: config.BF16, GradientCheckpointing: config.GradientCheckpointing}.ViT()
 	t := &Trainer{config: config, data: data, step: step{Config: config, vit: vit}}
-	var err error
 	t.Branches, err = sccore.NewBranches(b, t.task(), t.step.vit)
 	return t, err
 }
 
 func check(data sccore.Data, config Config) error {
-	if err := settings.Check(config); err != nil {
-		return err
-	}
-	return data.Loader(0, config.Batch, config.ImageSize).Check()
+	return cmp.Or(settings.Check(config), data.Loader(0, config.Batch, config.ImageSize).Check())
 }
 
 // Configure sets other images and another configuration for the runs to come. It must share the compiled step: schedules, steps, epochs, temperatures of
 // the teacher, the augmentation of views and the share of hidden patches may differ. Anything else is an error.
-func (t *Trainer) Configure(data sccore.Data, config Config) error {
-	if err := check(data, config); err != nil {
-		return err
-	}
+func (t *Trainer) Configure(data sccore.Data, config Config) (err error) {
+	defer try.Handle(&err)
+	try.E(check(data, config))
 	if config.shape() != t.config.shape() {
 		return errors.New("this configuration needs another compiled step")
 	}

@@ -182,6 +182,10 @@ func TestFirstStep(t *testing.T) {
 				if !(m.Total > 0) || !(m.GradientNorm > 0) || m.Step != i+1 {
 					t.Errorf("step %d reports %+v", i, m)
 				}
+				want := map[string]float64{DINO: m.Class, IBOT: m.Class + m.Patches, Mugs: (m.Instance + m.LocalGroup + m.Group) / 3}[method]
+				if !(math.Abs(m.Total-want) <= 1e-5*want) {
+					t.Errorf("step %d: the loss is %g, its parts make %g", i, m.Total, want)
+				}
 				after := state(trainer)
 				for path, value := range after {
 					moved := !slices.Equal(value, before[path])
@@ -201,7 +205,7 @@ func TestFirstStep(t *testing.T) {
 					momentum := config.scheduled(i)[2]
 					for j := range value {
 						want := momentum*before[follower][j] + (1-momentum)*value[j]
-						if math.Abs(float64(after[follower][j]-want)) > 1e-6 {
+						if !(math.Abs(float64(after[follower][j]-want)) <= 1e-6) {
 							t.Fatalf("step %d: %s is %g, want %g", i, follower, after[follower][j], want)
 						}
 					}
@@ -306,7 +310,7 @@ func TestSinkhornTargets(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range learn(t, trainer, 3) {
-			if limit := math.Log(float64(config.Head.OutDim)); math.Abs(m.MeanEntropy-limit) > 0.1 {
+			if limit := math.Log(float64(config.Head.OutDim)); !(math.Abs(m.MeanEntropy-limit) <= 0.1) {
 				t.Errorf("%s: the mean of targets has entropy %g, want about %g", method, m.MeanEntropy, limit)
 			}
 		}

@@ -123,7 +123,9 @@ func (a allowed) check(key string, value reflect.Value) error {
 
 func (a allowed) number(key string, x float64) error {
 	switch {
-	case slices.ContainsFunc(a.intervals, func(i interval) bool { return i.contains(x) }):
+	case slices.ContainsFunc(a.intervals, func(i interval) bool {
+		return (i.low < x || i.low == x && !i.openLow) && (x < i.high || x == i.high && !i.openHigh)
+	}):
 		return nil
 	case len(a.intervals) == 1:
 		return fmt.Errorf("%s %s is not %s", Key(key), text(x), a)
@@ -179,10 +181,6 @@ func parseInterval(text string) interval {
 	return interval{number(low[1:], math.Inf(-1)), number(high[:len(high)-1], math.Inf(1)), first == '(', last == ')'}
 }
 
-func (i interval) contains(x float64) bool {
-	return (i.low < x || i.low == x && !i.openLow) && (x < i.high || x == i.high && !i.openHigh)
-}
-
 func (i interval) String() string {
 	low, high := lo.Ternary(i.openLow, "above ", "at least ")+text(i.low), lo.Ternary(i.openHigh, "below ", "at most ")+text(i.high)
 	switch {
@@ -200,10 +198,7 @@ func (i interval) String() string {
 
 // text writes whole numbers with all digits, as users set them.
 func text(value float64) string {
-	if value == math.Trunc(value) && math.Abs(value) < 1e15 {
-		return strconv.FormatInt(int64(value), 10)
-	}
-	return fmt.Sprint(value)
+	return lo.Ternary(value == math.Trunc(value) && math.Abs(value) < 1e15, strconv.FormatInt(int64(value), 10), fmt.Sprint(value))
 }
 
 // MaxBytes is the most that one array may take whose size follows from settings. Larger ones are slips of the finger, and would end the process.

@@ -35,11 +35,10 @@ import (
 
 // Apply applies each "key=value" of --set to the configuration that config points to. Keys are the names in the configuration's JSON, with dots
 // between levels, e.g. "knn.k=20", or as [Key] shows them. An unknown key or a value of the wrong type is an error that names it.
-func Apply(config any, assignments ...string) error {
+func Apply(config any, assignments ...string) (err error) {
+	defer try.Handle(&err)
 	for _, assignment := range assignments {
-		if err := applyOne(config, assignment); err != nil {
-			return err
-		}
+		try.E(applyOne(config, assignment))
 	}
 	return nil
 }
@@ -181,10 +180,7 @@ func membersOf(key string, config reflect.Value) iter.Seq[member] {
 			if name == "-" || absent || !field.IsExported() && !field.Anonymous {
 				continue
 			}
-			whole := key
-			if !field.Anonymous || name != "" {
-				whole = below(key) + cmp.Or(name, field.Name)
-			}
+			whole := lo.Ternary(field.Anonymous && name == "", key, below(key)+cmp.Or(name, field.Name))
 			if !yield(member{whole, field, value}) {
 				return
 			}

@@ -2,6 +2,7 @@ package study
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -81,11 +82,7 @@ func InfoOf(experiment string) Info { return describe(experiment).Info }
 
 // Seeds is the number of seeds of a call of an experiment.
 func Seeds(experiment string, o Options) int {
-	usual, ok := describe(experiment).Seeds[o.Profile]
-	if !ok {
-		usual = lo.Ternary(o.Profile == Quick || o.Profile == Real, 5, 3)
-	}
-	return o.SeedsOr(usual)
+	return o.SeedsOr(cmp.Or(describe(experiment).Seeds[o.Profile], lo.Ternary(o.Profile == Quick || o.Profile == Real, 5, 3)))
 }
 
 // TableOf is a table as the file of an experiment has it.

@@ -18,7 +18,7 @@ func TestEfficiency(t *testing.T) {
 	if e.ImagesPerSecond != 640 || e.FLOPPerImage != 1e11 || e.WaitingShare != 0.25 || e.CompileSeconds != 3 || e.Devices != 2 || e.PeakMemory < 1<<20 {
 		t.Errorf("%+v", e)
 	}
-	if want := 640 * 1e11 / 989.5e12 / 2; math.Abs(e.Utilisation-want) > 1e-12 {
+	if want := 640 * 1e11 / 989.5e12 / 2; !(math.Abs(e.Utilisation-want) <= 1e-12) {
 		t.Errorf("utilisation %g, want %g", e.Utilisation, want)
 	}
 	t.Setenv(compute.ConfigEnvVar, "xla:/a/xla_cuda_plugin.so,tf32=false")
@@ -40,7 +40,7 @@ func TestEfficiency(t *testing.T) {
 		bfloat16    bool
 		want        float64
 	}{{4.8e9, 0, true, 1e-3}, {4.8e9, 494.5e9, true, 1e-3}, {1e9, 989.5e9, true, 1e-3}, {1e9, 989e9, false, 2e-3}} {
-		if got := Roof("NVIDIA H200", launch.bytes, launch.flop, launch.bfloat16); math.Abs(got-launch.want) > 1e-12 {
+		if got := Roof("NVIDIA H200", launch.bytes, launch.flop, launch.bfloat16); !(math.Abs(got-launch.want) <= 1e-12) {
 			t.Errorf("%+v: roof %g s", launch, got)
 		}
 	}

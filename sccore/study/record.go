@@ -68,10 +68,7 @@ type Record struct {
 
 // Place names the record for tables that say where their numbers are from: EXPERIMENT:LINE. It is empty for a record that was not read from a file.
 func (r Record) Place() string {
-	if r.Line == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%s:%d", r.Experiment, r.Line)
+	return lo.Ternary(r.Line == 0, "", fmt.Sprintf("%s:%d", r.Experiment, r.Line))
 }
 
 // File returns the path of a file that the record names, such as its curve, below the folder out of the records.
@@ -86,10 +83,7 @@ const Synthetic = "synthetic"
 func (r *Record) place(dataset string) {
 	r.Dataset = cmp.Or(dataset, Synthetic)
 	r.Kind = lo.Ternary(r.Dataset == Synthetic, figures.Synthetic, figures.Real)
-	parts := strings.Split(r.Cell, "/")
-	if parts[0] == r.Dataset {
-		parts = parts[1:]
-	}
+	parts := strings.Split(strings.TrimPrefix(r.Cell, r.Dataset+"/"), "/")
 	path := "/" + strings.Join(parts[:max(len(parts)-1, 0)], "/") + "/"
 	r.Variant = strings.Trim(strings.Replace(path, "/"+r.Row+"/", "/", 1), "/")
 }
@@ -213,11 +207,8 @@ func Quantities(records []Record) (all []Quantity) {
 }
 
 // QuantityNames lists the columns of the table, which are the names in JSON.
-func QuantityNames() (names []string) {
-	for field := range reflect.TypeFor[Quantity]().Fields() {
-		names = append(names, field.Tag.Get("json"))
-	}
-	return names
+func QuantityNames() []string {
+	return lo.Map(reflect.VisibleFields(reflect.TypeFor[Quantity]()), func(field reflect.StructField, _ int) string { return field.Tag.Get("json") })
 }
 
 // Texts are the fields as text, in the order of [QuantityNames].

@@ -12,6 +12,7 @@ import (
 	"regexp"
 
 	"github.com/dsnet/try"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/internal/jsonstream"
@@ -106,26 +107,19 @@ func readRecords(dir string) (records []Record, broken []string, err error) {
 }
 
 // eachLine calls each with the lines of a file that are not blank, with their line breaks. A file that is not there has none.
-func eachLine(path string, each func(number int, line []byte)) error {
+func eachLine(path string, each func(number int, line []byte)) (err error) {
+	defer try.Handle(&err)
 	file, err := jsonstream.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
+	try.E(err)
 	defer file.Close()
 	number, lines := 0, bufio.NewScanner(file)
 	lines.Buffer(nil, maxLine)
 	lines.Split(func(data []byte, atEnd bool) (int, []byte, error) {
-		end := bytes.IndexByte(data, '\n') + 1
-		if end == 0 && atEnd {
-			end = len(data)
-		}
-		if end == 0 {
-			return 0, nil, nil
-		}
-		return end, data[:end], nil
+		end, _, err := bufio.ScanLines(data, atEnd)
+		return end, lo.Ternary(end > 0, data[:end], nil), err // With the line break.
 	})
 	for lines.Scan() {
 		number++
@@ -188,13 +182,10 @@ func Repair(dir string) (moved int, err error) {
 }
 
 // setAside adds broken lines to their file, before they leave the records: a kill in between duplicates them and loses none.
-func setAside(dir string, lines []byte) error {
+func setAside(dir string, lines []byte) (err error) {
+	defer try.Handle(&err)
 	kept := filepath.Join(dir, BrokenFile)
-	before, err := readIfThere(kept)
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteBytes(kept, append(before, lines...))
+	return atomicfile.WriteBytes(kept, append(try.E1(readIfThere(kept)), lines...))
 }
 
 // readIfThere reads a file. One that is not there is empty.

@@ -34,19 +34,14 @@ type groupedRecord struct {
 }
 
 // Load reads an experiment's records of the options' folder, profile and settings.
-func (s Spec[C, D]) Load(o Options) (Results, error) {
-	records, err := Records(Folder(o.Out, s.Name))
-	if err == nil {
-		records, err = s.Selected(records, o)
-	}
-	if err != nil {
-		return Results{}, err
-	}
-	return s.Results(records, o.Profile)
+func (s Spec[C, D]) Load(o Options) (_ Results, err error) {
+	defer try.Handle(&err)
+	return s.Results(try.E1(s.Selected(try.E1(Records(Folder(o.Out, s.Name))), o)), o.Profile)
 }
 
 // Selected returns the records that a run with the options would find: with Set, the records of cells with its configuration; without Set, all records.
 func (s Spec[C, D]) Selected(records []Record, o Options) (selected []Record, err error) {
+	defer try.Handle(&err)
 	if len(o.Set) == 0 {
 		return records, nil
 	}
@@ -58,9 +53,7 @@ func (s Spec[C, D]) Selected(records []Record, o Options) (selected []Record, er
 	for _, r := range of {
 		dataset := r.cellDataset()
 		if hashes[dataset] == nil {
-			if hashes[dataset], err = s.hashes(records, o, dataset); err != nil {
-				return nil, err
-			}
+			hashes[dataset] = try.E1(s.hashes(records, o, dataset))
 		}
 		if r.Profile == o.Profile && hashes[dataset][r.ConfigHash] {
 			r.Asked = true
@@ -160,10 +153,7 @@ func (r groupedRecord) differs(chosen groupedRecord) string {
 // OtherProfiles returns the sorted profiles of the records if none of them has the wanted profile.
 func OtherProfiles(records []Record, wanted Profile) []string {
 	others := lo.Uniq(lo.Map(records, func(r Record, _ int) string { return string(r.Profile) }))
-	if slices.Contains(others, string(wanted)) {
-		return nil
-	}
-	return slices.Sorted(slices.Values(others))
+	return lo.Ternary(slices.Contains(others, string(wanted)), nil, slices.Sorted(slices.Values(others)))
 }
 
 // Where returns the results of those records that keep selects.

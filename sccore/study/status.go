@@ -244,10 +244,7 @@ var process = rand.Text()
 
 // MemoryNote is the memory as it stands behind the summary, empty if it is unknown.
 func (l Live) MemoryNote() string {
-	if l.Memory == 0 {
-		return ""
-	}
-	return fmt.Sprintf("  %.1f GiB", float64(l.Memory)/(1<<30))
+	return lo.Ternary(l.Memory == 0, "", fmt.Sprintf("  %.1f GiB", float64(l.Memory)/(1<<30)))
 }
 
 // Watched returns a bar that keeps its state in the folder of a run, for [ReadFolder]. call, if not nil, is asked for the summary of all runs of the process. The run ends with a

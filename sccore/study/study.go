@@ -183,26 +183,21 @@ func (s Spec[C, D]) Experiment() Experiment {
 		Recorded: s.Recorded,
 		Selected: s.Selected,
 		Cells: func(o Options, dataset string) (infos []CellInfo, err error) {
-			if err := s.has(o.Profile); err != nil {
-				return nil, err
-			}
-			cells, err := s.Cells(o, dataset)
-			for _, c := range cells {
+			defer try.Handle(&err)
+			try.E(s.has(o.Profile))
+			for _, c := range try.E1(s.Cells(o, dataset)) {
 				info := CellInfo{Name: c.Name(), Hash: c.Hash(), Config: c.Config}
 				if s.FLOPs != nil {
 					info.FLOPs = s.FLOPs(c)
 				}
 				infos = append(infos, info)
 			}
-			return infos, err
+			return infos, nil
 		},
 		Results: s.Results,
-		Tables: func(records []Record, profile Profile) ([]figures.Table, error) {
-			results, err := s.Results(records, profile)
-			if err != nil {
-				return nil, err
-			}
-			return s.Tables(results), nil
+		Tables: func(records []Record, profile Profile) (_ []figures.Table, err error) {
+			defer try.Handle(&err)
+			return s.Tables(try.E1(s.Results(records, profile))), nil
 		},
 		Figures: func(records []Record, profile Profile, from FigureSources) ([]Figure, error) {
 			results, err := s.Results(records, profile)
@@ -263,9 +258,8 @@ func (s Spec[C, D]) has(profile Profile) error {
 
 // datasets lists the datasets that the options provide.
 func (s Spec[C, D]) datasets(o Options) (names, missing []string, err error) {
-	if err := s.has(o.Profile); err != nil {
-		return nil, nil, err
-	}
+	defer try.Handle(&err)
+	try.E(s.has(o.Profile))
 	if s.Datasets == nil {
 		return []string{""}, nil, nil
 	}
@@ -327,10 +321,7 @@ func (o Options) SharesOf(dataset string, count int, what string, shares int) in
 
 // IdentityOfShares identifies in records data that are cut into shares, of whatever seed.
 func IdentityOfShares(identity string, shares int) string {
-	if shares == 1 {
-		return identity
-	}
-	return fmt.Sprintf("%s; of each %d shares, one for a seed", identity, shares)
+	return lo.Ternary(shares == 1, identity, fmt.Sprintf("%s; of each %d shares, one for a seed", identity, shares))
 }
 
 // CheckSeeds returns an error if real data, cut into shares of which each seed has its own, have none for one of the seeds.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/dsnet/try"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
@@ -68,11 +69,8 @@ type Point struct {
 
 // ReadCurve reads a curve file, which holds one line of JSON per point. With an error come the points before it.
 func ReadCurve[P any](path string) (points []P, err error) {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	decoder := json.NewDecoder(bytes.NewReader(content))
+	defer try.Handle(&err)
+	decoder := json.NewDecoder(bytes.NewReader(try.E1(os.ReadFile(path))))
 	for decoder.More() {
 		var p P
 		if err := decoder.Decode(&p); err != nil {

@@ -23,7 +23,7 @@ func TestDevicesShareTheParts(t *testing.T) {
 	}
 	want := steps(t, one, 30)
 	for i, got := range steps(t, two, 30) {
-		if math.Abs(got-want[i]) > 1e-6 {
+		if !(math.Abs(got-want[i]) <= 1e-6) {
 			t.Errorf("step %d: loss %g on two devices, %g on one", i, got, want[i])
 		}
 	}

@@ -45,7 +45,7 @@ func TestAverageFollowsOnline(t *testing.T) {
 			t.Fatalf("target weight is %v, want one that is not trained", target)
 		}
 		for j, got := range tensors.MustCopyFlatData[float32](target.MustValue()) {
-			if math.Abs(float64(got)-want[j]) > 1e-4 {
+			if !(math.Abs(float64(got)-want[j]) <= 1e-4) {
 				t.Errorf("entry %d: %g, want %g", j, got, want[j])
 			}
 		}

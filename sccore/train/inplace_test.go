@@ -122,7 +122,7 @@ func TestLargeProductsSeeNewWeights(t *testing.T) {
 			t.Fatal(err)
 		}
 		for step := range 5 {
-			if got, want := math.Sqrt(steps(t, trainer, 1)[0]), in*(1-0.1*float64(step)); math.Abs(got-want) > 0.01*in {
+			if got, want := math.Sqrt(steps(t, trainer, 1)[0]), in*(1-0.1*float64(step)); !(math.Abs(got-want) <= 0.01*in) {
 				t.Errorf("step %d: the product is %g, want %g", step+1, got, want)
 			}
 		}

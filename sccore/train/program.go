@@ -49,10 +49,8 @@ func NewProgram(b compute.Backend, store *model.Store, graph func(*model.Scope, 
 		exec.AutoSharding(mesh).WithInputShardingSpecs(specs...).WithOutputShardingSpecs(distributed.NewReplicatedShardingSpec(mesh))
 		all = slices.Repeat(all, mesh.NumDevices())
 	}
-	if _, err := exec.Compile(all...); err != nil {
-		return nil, err // The graph stays: finalizing an Exec whose graph panicked would wait forever.
-	}
-	return p, nil
+	_, err = exec.Compile(all...) // The graph stays if it fails: finalizing an Exec whose graph panicked would wait forever.
+	return p, err
 }
 
 // specOf says how the rows of an input lie on devices. Rows that cannot be divided equally are given to each device.

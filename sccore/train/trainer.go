@@ -65,15 +65,14 @@ func CheckDevices(b compute.Backend, images int) error {
 }
 
 // New compiles the step of a task, which creates its variables. A run starts with Begin or Resume.
-func New[M any](b compute.Backend, task Task[M]) (*Trainer[M], error) {
+func New[M any](b compute.Backend, task Task[M]) (_ *Trainer[M], err error) {
+	defer try.Handle(&err)
 	t := &Trainer[M]{task: task, backend: b, store: model.NewStore(), parts: max(task.Parts, 1)}
-	if err := CheckDevices(b, task.Workload.Images/t.parts); err != nil {
-		return nil, err
-	}
+	try.E(CheckDevices(b, task.Workload.Images/t.parts))
 	compiling.Lock()
 	defer compiling.Unlock()
 	began := time.Now()
-	err := backend.Catch(func() (err error) {
+	err = backend.Catch(func() (err error) {
 		schedule := Input{Shape: shapes.Make(dtypes.Float32, len(task.Schedule(0)))}
 		if t.step, err = NewProgram(b, t.store, inPlace(&t.flop[0], t.stepGraph), append(slices.Clone(task.Inputs), schedule)); err != nil || t.parts == 1 {
 			return err
@@ -156,7 +155,8 @@ func (t *Trainer[M]) StateBytes() (bytes int64) {
 }
 
 // Begin sets the variables to the initial values of a seed, the same on every backend, and the run to step 0. It is an error if they do not fit in memory.
-func (t *Trainer[M]) Begin(seed uint64) error {
+func (t *Trainer[M]) Begin(seed uint64) (err error) {
+	defer try.Handle(&err)
 	t.Rewind()
 	need, limit, allow := t.StateBytes(), backend.Memory(), ""
 	if t.task.Memory != nil {
@@ -166,12 +166,10 @@ func (t *Trainer[M]) Begin(seed uint64) error {
 	if limit > 0 && need > limit {
 		return fmt.Errorf("memory: weights, gradients and the optimizer's state take %.1f GB, more than the %.1f GB that there are%s", float64(need)/1e9, float64(limit)/1e9, allow)
 	}
-	initialize := t.task.Initialize
-	if initialize == nil {
-		initialize = func(store *model.Store, seed uint64) error { return Initialize(store, seed) }
-	}
-	if err := initialize(t.store, seed); err != nil {
-		return err
+	if t.task.Initialize == nil {
+		try.E(Initialize(t.store, seed))
+	} else {
+		try.E(t.task.Initialize(t.store, seed))
 	}
 	t.begun, t.at, t.saved = true, Position{Seed: seed}, ""
 	return nil
@@ -272,15 +270,14 @@ func Execute(exec *model.Exec, inputs []any, read func(outputs []*tensors.Tensor
 }
 
 // Save writes the whole state of the run to path, atomically, with a note from the caller.
-func (t *Trainer[M]) Save(path, note string) error {
+func (t *Trainer[M]) Save(path, note string) (err error) {
+	defer try.Handle(&err)
 	metadata, err := t.metadata()
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	metadata["note"] = note
-	if err := safetensors.SaveCheckpoint(path, t.store, metadata); err != nil {
-		return err
-	}
+	try.E(safetensors.SaveCheckpoint(path, t.store, metadata))
 	t.saved = path
 	return nil
 }

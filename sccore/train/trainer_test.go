@@ -131,7 +131,7 @@ func TestPartsAreTheWholeBatch(t *testing.T) {
 		}
 		want := steps(t, whole, 5)
 		for i, got := range steps(t, parts, 5) {
-			if math.Abs(got-want[i]) > 1e-5 {
+			if !(math.Abs(got-want[i]) <= 1e-5) {
 				t.Errorf("step %d: loss %g in parts, %g at once", i, got, want[i])
 			}
 		}

@@ -33,7 +33,7 @@ func TestBytesAndFloatsGiveTheSameViews(t *testing.T) {
 		params := Default().Draw(1, 0, []int32{0, 1, 2, 3}, 2, 10, 12)
 		fromBytes := apply(t, b, tensors.FromFlatDataAndDimensions(pixels, 4, 10, 12, 3), params, 9)
 		fromFloats := apply(t, b, tensors.FromFlatDataAndDimensions(floats, 4, 10, 12, 3), params, 9)
-		if _, most := difference(fromBytes, fromFloats); most > 2e-6 {
+		if _, most := difference(fromBytes, fromFloats); !(most <= 2e-6) {
 			t.Errorf("they differ by up to %v", most)
 		}
 	})
@@ -52,7 +52,7 @@ func TestViewsInBFloat16FollowFloat32(t *testing.T) {
 			t.Fatal(err)
 		}
 		mean, most := difference(flat(t, both[1]), flat(t, both[0]))
-		if t.Logf("off by %.2g on average, at most by %.2g", mean, most); mean > 2.0/255 || most > 10.0/255 || mean == 0 {
+		if t.Logf("off by %.2g on average, at most by %.2g", mean, most); !(mean <= 2.0/255 && most <= 10.0/255) || mean == 0 {
 			t.Errorf("off by %g on average, at most by %g", mean, most)
 		}
 	})
@@ -71,7 +71,7 @@ func TestViewsComeInTheOrderOfTheirParameters(t *testing.T) {
 		for i := range views * batch {
 			image := tensors.FromFlatDataAndDimensions(pixels[i%batch*numbers:][:numbers], 1, size, size, 3)
 			alone := one(image, tensors.FromFlatDataAndDimensions(rows[i*NumParams:][:NumParams], 1, NumParams))
-			if _, most := difference(together[i*numbers:][:numbers], alone); most > 2e-6 {
+			if _, most := difference(together[i*numbers:][:numbers], alone); !(most <= 2e-6) {
 				t.Errorf("view %d of image %d differs by up to %v", i/batch, i%batch, most)
 			}
 		}

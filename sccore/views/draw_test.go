@@ -122,7 +122,7 @@ func TestDrawFollowsTheRecipesDistribution(t *testing.T) {
 	}
 	near := func(what string, got, want, tolerance float64) {
 		t.Helper()
-		if math.Abs(got-want) > tolerance {
+		if !(math.Abs(got-want) <= tolerance) {
 			t.Errorf("%s is %v, not within %v of %v", what, got, tolerance, want)
 		}
 	}

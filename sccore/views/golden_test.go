@@ -131,9 +131,7 @@ func difference(a, b []float32) (mean, most float64) {
 	for i := range a {
 		d := math.Abs(float64(a[i]) - float64(b[i]))
 		mean += d / float64(len(a))
-		if !(d <= most) {
-			most = d
-		}
+		most = max(most, d) // NaN stays.
 	}
 	return mean, most
 }

@@ -59,14 +59,14 @@ func TestMultiCropKeepsScalesAndOverlaps(t *testing.T) {
 		name      string
 		got, want float64
 	}{{"smallest global", smallest, 0.25}, {"largest global", largest, 1}, {"smallest local", smallestLocal, 0.05}, {"largest local", largestLocal, 0.25}} {
-		if math.Abs(c.got-c.want) > 0.01 {
+		if !(math.Abs(c.got-c.want) <= 0.01) {
 			t.Errorf("%s view has %v of the area, want about %v", c.name, c.got, c.want)
 		}
 	}
 	if fallbacks > locals/500 {
 		t.Errorf("%d of %d local views fell back to a global one", fallbacks, locals)
 	}
-	if share := float64(flips) / 12000; math.Abs(share-0.5) > 0.02 {
+	if share := float64(flips) / 12000; !(math.Abs(share-0.5) <= 0.02) {
 		t.Errorf("share of flips is %v", share)
 	}
 }

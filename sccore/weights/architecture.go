@@ -198,12 +198,7 @@ func readPeriods(periods source, head int) ([]float32, error) {
 
 // fits reports whether periods are those of r, but for rounding in the last bits of float32.
 func fits(periods []float32, r encoder.RoPE) bool {
-	for i, want := range r.Periods(4 * len(periods)) {
-		if math.Abs(float64(periods[i]/want-1)) > 1e-6 {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(periods, r.Periods(4*len(periods)), func(x, want float32) bool { return math.Abs(float64(x/want-1)) <= 1e-6 })
 }
 
 // epsilon is what normalisation adds to the variance.

@@ -120,7 +120,7 @@ func exportAndRead(t *testing.T, im *Import, naming Naming, target member) encod
 			if key == "rope_embed.periods" && !im.ViT.RoPE.BF16 {
 				x = im.ViT.RoPE.Periods(im.ViT.Dim / im.ViT.NumHeads)[i]
 			}
-			if math.Abs(float64(got[key][i]-x)) > 1e-6 {
+			if !(math.Abs(float64(got[key][i]-x)) <= 1e-6) {
 				t.Errorf("%s[%d] is %v, want %v", key, i, got[key][i], x)
 				break
 			}

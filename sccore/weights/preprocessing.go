@@ -160,10 +160,7 @@ func fromTransformers(content []byte, modelType string) (p datasets.Preprocessin
 	}
 	try.E(json.Unmarshal(content, &kind))
 	name := cmp.Or(kind.Type, kind.Old)
-	class := libraries().Models[modelType].Processor
-	if name != "" {
-		class = lo.NthOrEmpty(className.FindStringSubmatch(name), 1)
-	}
+	class := lo.Ternary(name != "", lo.NthOrEmpty(className.FindStringSubmatch(name), 1), libraries().Models[modelType].Processor)
 	c, known := libraries().Processors[class]
 	if !known && name != "" {
 		return p, 0, fmt.Errorf("image_processor_type %.60q is not known", name)

@@ -60,10 +60,7 @@ func join(parts []source) (source, error) {
 	joined.shape[0] *= len(parts)
 	joined.floats = func() (values []float32, err error) {
 		defer try.Handle(&err)
-		for _, part := range parts {
-			values = append(values, try.E1(part.floats())...)
-		}
-		return values, nil
+		return lo.FlatMap(parts, func(part source, _ int) []float32 { return try.E1(part.floats()) }), nil
 	}
 	return joined, nil
 }
@@ -164,10 +161,9 @@ func (s *sources) addContent(r io.ReaderAt, size int64, safe bool) (err error) {
 }
 
 // add adds a tensor under its key.
-func (s *sources) add(key string, t source) error {
-	if err := checkKey(key); err != nil {
-		return err
-	}
+func (s *sources) add(key string, t source) (err error) {
+	defer try.Handle(&err)
+	try.E(checkKey(key))
 	if _, twice := s.tensors[key]; twice {
 		return fmt.Errorf("key %.80q is there twice", key)
 	}

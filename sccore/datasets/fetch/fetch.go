@@ -102,11 +102,9 @@ func fetchAll(ctx context.Context, dir string, options Options, wanted ...Datase
 var freeBytes = Free
 
 // Free returns how many bytes a user may write to the disk that a folder is on, or will be.
-func Free(folder string) (int64, error) {
-	folder, err := filepath.Abs(folder)
-	if err != nil {
-		return 0, err
-	}
+func Free(folder string) (_ int64, err error) {
+	defer try.Handle(&err)
+	folder = try.E1(filepath.Abs(folder))
 	for !exists(folder) && folder != filepath.Dir(folder) {
 		folder = filepath.Dir(folder)
 	}

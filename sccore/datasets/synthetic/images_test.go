@@ -79,7 +79,7 @@ func TestTexturesAreHalfLight(t *testing.T) {
 		if kind == plain {
 			want = 1
 		}
-		if math.Abs(share-want) > 0.02 {
+		if !(math.Abs(share-want) <= 0.02) {
 			t.Errorf("%s: %.3f of the plane is light, want %.1f", kind, share, want)
 		}
 	}
@@ -95,7 +95,7 @@ func TestHSV(t *testing.T) {
 	} {
 		got := fromHSV(test.hue, test.saturation, test.value)
 		for k := range got {
-			if math.Abs(got[k]-test.want[k]) > 1e-9 {
+			if !(math.Abs(got[k]-test.want[k]) <= 1e-9) {
 				t.Errorf("hue %.3f, saturation %.1f, value %.1f: %v, want %v", test.hue, test.saturation, test.value, got, test.want)
 				break
 			}

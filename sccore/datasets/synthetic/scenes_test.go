@@ -74,7 +74,7 @@ func TestSceneMasksAgree(t *testing.T) {
 			t.Errorf("%s: %d classes appear, want 6", name, len(classes))
 		}
 		for class, times := range classes {
-			if want := float64(total) / 6; math.Abs(float64(times)-want) > want/3 {
+			if want := float64(total) / 6; !(math.Abs(float64(times)-want) <= want/3) {
 				t.Errorf("%s: class %d appears %d times of %d", name, class, times, total)
 			}
 		}
@@ -101,7 +101,7 @@ func TestScenePartsHaveTheirHue(t *testing.T) {
 			sum := sums[2*c+i]
 			// The hue is the angle of the colour about the axis of grays.
 			got := math.Atan2(math.Sqrt(3)*(sum[1]-sum[2]), 2*sum[0]-sum[1]-sum[2]) / (2 * math.Pi)
-			if off := math.Abs(math.Remainder(got-p.hue, 1)); off > 1.0/24 {
+			if off := math.Abs(math.Remainder(got-p.hue, 1)); !(off <= 1.0/24) {
 				t.Errorf("part %d has hue %.3f, want %.3f", 2*c+i, got, p.hue)
 			}
 		}

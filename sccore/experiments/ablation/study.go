@@ -194,10 +194,8 @@ func tables(r study.Results) []figures.Table {
 	switch {
 	case r.Kind == figures.Real:
 		title += " on images"
-		classification := "Classification of ImageNet-1k."
-		if !compares(r, maintable.ColumnKNN) {
-			classification = "Classification of the images in imagenet/, with which the paper's numbers do not compare: they have another number of classes than ImageNet-1k."
-		}
+		classification := lo.Ternary(compares(r, maintable.ColumnKNN), "Classification of ImageNet-1k.",
+			"Classification of the images in imagenet/, with which the paper's numbers do not compare: they have another number of classes than ImageNet-1k.")
 		for _, measured := range []struct{ column, what string }{
 			{maintable.ColumnMIoU, "Segmentation of COCOStuff-27."}, {maintable.ColumnKNN, classification},
 			{recipe.ColumnRecall, "Recall over patches of PASCAL VOC, every class counting the same."},

@@ -98,7 +98,7 @@ func TestFullIsTheRecipe(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	for step, want := range map[int]float64{32900: 2e-4, 33000: 2e-5, 40200: 2e-5, 40400: 2e-6} { // Epochs of 3,664 steps: after 9 and 11.
-		if rate := o.Rate(step, c.Steps); math.Abs(rate/want-1) > 1e-9 {
+		if rate := o.Rate(step, c.Steps); !(math.Abs(rate/want-1) <= 1e-9) {
 			t.Errorf("rate %g at step %d, want %g", rate, step, want)
 		}
 	}

@@ -83,10 +83,9 @@ type Data struct {
 
 // read opens COCO below dir.
 func read(dir string) (d Data, err error) {
-	if d.train, err = datasets.COCOObjects(dir, datasets.Train); err != nil {
-		return d, err
-	}
-	if d.test, err = datasets.COCOObjects(dir, datasets.Test); err == nil && !slices.Equal(d.train.Truth.Categories, d.test.Truth.Categories) {
+	defer try.Handle(&err)
+	d.train, d.test = try.E1(datasets.COCOObjects(dir, datasets.Train)), try.E1(datasets.COCOObjects(dir, datasets.Test))
+	if !slices.Equal(d.train.Truth.Categories, d.test.Truth.Categories) {
 		err = fmt.Errorf("%s and %s have different categories", d.train.Truth.Name, d.test.Truth.Name)
 	}
 	return d, err
@@ -94,11 +93,10 @@ func read(dir string) (d Data, err error) {
 
 // open opens a dataset for a configuration. Synthetic scenes are the same as in the experiments transfer and fine-tune.
 func open(o study.Options, dataset string, c Config, seed int) (d Data, err error) {
+	defer try.Handle(&err)
 	switch {
 	case dataset != encoders.Synthetic:
-		if d, err = read(o.Data); err != nil {
-			return d, err
-		}
+		d = try.E1(read(o.Data))
 	case c.Images < 2:
 		return d, fmt.Errorf("images %d: synthetic scenes need at least 2", c.Images)
 	default:

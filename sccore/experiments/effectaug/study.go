@@ -40,10 +40,9 @@ var Study = study.Spec[augmentation.Config, augmentation.Data]{
 	Parts:    []string{"dataset", "method", "row", "seed"},
 	Datasets: augmentation.DatasetNames,
 	Cells:    cells,
-	Open: func(o study.Options, dataset string, cells []study.Cell[augmentation.Config]) (augmentation.Data, error) {
-		if err := study.CheckShared(cells, "shares"); err != nil {
-			return augmentation.Data{}, err
-		}
+	Open: func(o study.Options, dataset string, cells []study.Cell[augmentation.Config]) (_ augmentation.Data, err error) {
+		defer try.Handle(&err)
+		try.E(study.CheckShared(cells, "shares"))
 		return augmentation.Open(o, dataset, cells[0].Config.Shares, cells[0].Seed)
 	},
 	Numbers: func(d augmentation.Data, c study.Cell[augmentation.Config]) []study.Number {
@@ -55,12 +54,10 @@ var Study = study.Spec[augmentation.Config, augmentation.Data]{
 		}
 		return c.Config.Epochs * (max(c.Config.EpochImages, d.Train.Len()-d.Train.HeldOut(c.Config.Validation)) / c.Config.Batch)
 	},
-	NewWorker: func(r *run) (study.Worker[augmentation.Config, augmentation.Data], error) {
+	NewWorker: func(r *run) (_ study.Worker[augmentation.Config, augmentation.Data], err error) {
+		defer try.Handle(&err)
 		c := r.Cell.Config
-		d, err := heldOut(r.Data, c.Validation)
-		if err != nil {
-			return nil, err
-		}
+		d := try.E1(heldOut(r.Data, c.Validation))
 		trainer, err := methods.NewTrainer(r.Backend(), d.Train.Repeat(c.EpochImages), c.Config)
 		return worker{trainer}, err
 	},
@@ -360,14 +357,11 @@ func Curves(title string, points []study.Point) figures.CurvesRow {
 }
 
 // TrainingImages returns the training images of a profile's first dataset and of seed 0, given the folder of the datasets.
-func TrainingImages(profile study.Profile, dir string) (*datasets.Images, error) {
+func TrainingImages(profile study.Profile, dir string) (_ *datasets.Images, err error) {
+	defer try.Handle(&err)
 	o := study.Options{Profile: profile, Data: dir}
-	names, _, err := augmentation.DatasetNames(o)
-	if err != nil {
-		return nil, err
-	}
-	d, err := augmentation.Open(o, names[0], 1, 0)
-	return d.Train, err
+	names, _ := try.E2(augmentation.DatasetNames(o))
+	return try.E1(augmentation.Open(o, names[0], 1, 0)).Train, nil
 }
 
 // Views draws one image and pairs of its views under each row of the table, as training sees them in the first epochs of the given seed.

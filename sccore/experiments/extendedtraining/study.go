@@ -96,7 +96,8 @@ var Study = maintable.Spec(study.Spec[Config, maintable.Data]{
 	Name:  Name,
 	Parts: []string{"dataset", "baseline", "row", "seed"},
 	Cells: cells,
-	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (maintable.Data, error) {
+	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (_ maintable.Data, err error) {
+		defer try.Handle(&err)
 		for _, c := range cells {
 			if file := c.Config.Weights; file != "" { // Before anything is compiled or written.
 				if err := sccore.CheckStart(file, c.Config.Second); err != nil {
@@ -108,9 +109,7 @@ var Study = maintable.Spec(study.Spec[Config, maintable.Data]{
 		if o.Data == "" || o.Profile == study.Real {
 			keys = append(keys, "second.canvas")
 		}
-		if err := study.CheckShared(cells, keys...); err != nil {
-			return maintable.Data{}, err
-		}
+		try.E(study.CheckShared(cells, keys...))
 		return maintable.Open(o, cells[0].Config.Config, cells[0].Seed)
 	},
 	Numbers: func(d maintable.Data, c study.Cell[Config]) []study.Number {
@@ -274,7 +273,8 @@ func (w baseline) Run(r *run) (err error) {
 }
 
 // train completes a training from its last checkpoint or from begin.
-func (w baseline) train(r *run, begin func() error, evaluators []train.Evaluator) error {
+func (w baseline) train(r *run, begin func() error, evaluators []train.Evaluator) (err error) {
+	defer try.Handle(&err)
 	var curve []selfdistillation.StepMetrics
 	loop := train.Loop[selfdistillation.StepMetrics]{
 		Trainer: w.trainer, Dir: r.Dir, Final: recipe.FinalFile, Start: begin, Note: &curve, Evaluators: evaluators,
@@ -294,9 +294,7 @@ func (w baseline) train(r *run, begin func() error, evaluators []train.Evaluator
 		}
 		return study.WriteCurve(filepath.Join(r.Dir, recipe.CurveFile), curve)
 	}
-	if err := study.Train(r, &loop); err != nil {
-		return err
-	}
+	try.E(study.Train(r, &loop))
 	return loop.Clean()
 }
 

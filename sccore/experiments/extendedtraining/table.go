@@ -78,23 +78,14 @@ func tables(r study.Results) []figures.Table {
 	}
 	gains, values := table(r, "gains", "Fig. longer_training", ofFigure), table(r, "values", "Fig. longer_training_full", ofFullFigure)
 	compared := table(r, "differences", "Fig. longer_training", ofFigure)
-	by := lo.Ternary(r.Profile == study.Real, recipe.ColumnRecall, maintable.ColumnMIoU)
+	by := strings.Join(columns(r, []string{lo.Ternary(r.Profile == study.Real, recipe.ColumnRecall, maintable.ColumnMIoU)}), " & ") // The mean over all baselines.
 	for i, d := range compared.Rows {
-		compared.Rows[i].Heads = append(d.Heads[:1:1], stats.MeanInterval(pooled(r, by, d.Key, d.Minus)).Text("%+.1f"))
+		compared.Rows[i].Heads = append(d.Heads[:1:1], stats.MeanInterval(r.Quantity(figures.Quantity{Column: by, Row: d.Key, MinusRow: d.Minus})).Text("%+.1f"))
 	}
 	for _, t := range []*study.Table{&gains, &values, &compared} {
 		t.Caption += heads
 	}
 	return []figures.Table{gains.Of(r), values.Of(r), compared.Of(r)}
-}
-
-// pooled are the differences of two rows, one value for each seed with all baselines: their mean.
-func pooled(r study.Results, column, row, other string) []float64 {
-	columns := columns(r, []string{column})
-	if len(columns) == 0 {
-		return nil
-	}
-	return r.Quantity(figures.Quantity{Column: strings.Join(columns, " & "), Row: row, MinusRow: other})
 }
 
 // Curves plots what the evaluators measured along the continuations of a baseline, such as "dino", as gains over the initial model, means over seeds: of

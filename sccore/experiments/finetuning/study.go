@@ -65,15 +65,14 @@ var Study = encoders.Tuning[Config, evaluation.Data, finetune.SegmentationTraini
 
 // open opens a dataset for a configuration. Synthetic scenes are the same as in the experiment transfer, so that its frozen heads can be compared.
 func open(o study.Options, dataset string, c Config, seed int) (d evaluation.Data, err error) {
+	defer try.Handle(&err)
 	source := evaluation.Source{Dir: o.Data, Dataset: dataset, Seed: seed}
 	if dataset == encoders.Synthetic {
 		if source.Images, source.Size = c.Images, 64; c.Images < 2 {
 			return d, fmt.Errorf("images %d: synthetic scenes need at least 2", c.Images)
 		}
 	}
-	if d, err = source.Segmentation(datasets.Train, datasets.Test); err != nil {
-		return d, err
-	}
+	d = try.E1(source.Segmentation(datasets.Train, datasets.Test))
 	d.Train, d.Test = d.Train.Pick(datasets.Spread(d.Train.Len(), c.Images)), d.Test.Pick(datasets.Spread(d.Test.Len(), c.Images)) // Records identify the whole dataset.
 	return d, nil
 }
@@ -147,10 +146,7 @@ func test(t *finetune.SegmentationTrainer, r *run, config finetune.SegmentationT
 func protocol(r *run, config finetune.SegmentationTraining) string {
 	c, a, p := r.Cell.Config, r.Cell.Config.Augmentation, r.Cell.Config.Inference
 	head := lo.Ternary(c.Head == finetune.FPN, "semantic FPN of %d channels", "UPerNet of %d channels with an auxiliary FCN")
-	how := "whole"
-	if p.Mode == finetune.Slide {
-		how = fmt.Sprintf("in crops of %d px every %d px, whose logits are averaged", p.CropSize, p.Stride)
-	}
+	how := lo.Ternary(p.Mode == finetune.Slide, fmt.Sprintf("in crops of %d px every %d px, whose logits are averaged", p.CropSize, p.Stride), "whole")
 	return fmt.Sprintf("%s and "+head+" trained together; %d steps of %d crops of %d px, from images resized into %d×%d px times %g to %g, mirrored half of the time, "+
 		"largest class below %g of a crop, photometric distortion %t; %s; loss over all pixels, batch statistics of %d crops; %d test images resized into "+
 		"%d×%d px, seen %s, logits resized bilinearly to the annotation's size, ignored pixels (255) left out",

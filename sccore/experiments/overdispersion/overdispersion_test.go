@@ -90,7 +90,7 @@ func TestSummary(t *testing.T) {
 	}
 	want := map[string]float64{q[0].slope(): -400, q[1].slope(): 200, q[0].column: 44, q[1].column: 9, columnContrast: 0.3}
 	for _, n := range numbers {
-		if math.Abs(n.Value-want[n.Column]) > 1e-9 {
+		if !(math.Abs(n.Value-want[n.Column]) <= 1e-9) {
 			t.Errorf("%s: %g, want %g", n.Column, n.Value, want[n.Column])
 		}
 	}

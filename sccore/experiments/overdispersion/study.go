@@ -359,7 +359,8 @@ func patchesOf(encoded evaluation.Encoded, scenes *synthetic.Set) dispersion.Pat
 
 // Figure draws both panels of Fig. over-disp, dense and image quality along training, and beside them how much more similar patches of one class are than
 // patches of two: means over seeds, from the curves that records below out name. Without records it is an error.
-func Figure(r study.Results, out string) (figures.CurvesRow, error) {
+func Figure(r study.Results, out string) (_ figures.CurvesRow, err error) {
+	defer try.Handle(&err)
 	q, patches := qualities(profileConfig(r.Profile)), "patches"+figures.OnImages[r.Kinds()[0].Kind]
 	f := figures.CurvesRow{
 		{Title: patches, X: "step", Y: q[0].title},
@@ -369,10 +370,7 @@ func Figure(r study.Results, out string) (figures.CurvesRow, error) {
 	for _, row := range rows {
 		along := map[int]*[3][]float64{} // By step, the values of each panel.
 		for _, record := range r.Of(row.row, q[0].column) {
-			points, err := study.ReadCurve[sccore.StepMetrics](record.File(out, record.Curve))
-			if err != nil {
-				return nil, err
-			}
+			points := try.E1(study.ReadCurve[sccore.StepMetrics](record.File(out, record.Curve)))
 			for _, p := range q[0].measured(points) {
 				if along[p.Step] == nil {
 					along[p.Step] = new([3][]float64)

@@ -120,10 +120,7 @@ func chances(results study.Results, rows []study.Row, columns []string, detail s
 			parts = append(parts, part)
 		}
 	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "Chance is " + strings.Join(parts, ", ") + ". " + why
+	return lo.Ternary(len(parts) == 0, "", "Chance is "+strings.Join(parts, ", ")+". "+why)
 }
 
 // details returns a detail of a column's records.

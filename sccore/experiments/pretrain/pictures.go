@@ -135,14 +135,12 @@ func Intermediates(ctx context.Context, r study.Results, b compute.Backend, out,
 }
 
 // NewViewer returns a viewer of the first count scenes of a profile's data, at least 2: synthetic test scenes, or the scenes of the data folder dir.
-func NewViewer(b compute.Backend, profile study.Profile, dir string, count int) (*features.Viewer, error) {
+func NewViewer(b compute.Backend, profile study.Profile, dir string, count int) (_ *features.Viewer, err error) {
+	defer try.Handle(&err)
 	config := recipe.ProfileConfig(profile, dir != "")
 	config.Shares, config.Recall = 1, recipe.Recall{} // It measures nothing.
 	config.Images = min(config.Images, max(count, 1)) // The first images that are drawn do not depend on their number.
-	data, err := recipe.Open(study.Options{Profile: profile, Data: dir}, config, 0)
-	if err != nil {
-		return nil, err
-	}
+	data := try.E1(recipe.Open(study.Options{Profile: profile, Data: dir}, config, 0))
 	scenes := cmp.Or(data.Train.Scenes, data.Train.Objects) // The photographs of real are no scenes and objects apart.
 	if data.Scenes[1] != nil {
 		scenes = data.Scenes[1].Images

@@ -3,7 +3,6 @@
 package pretrain
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -157,14 +156,13 @@ func (w worker) fromFile(r *run, second recipe.Stage) (err error) {
 }
 
 // saveStart writes the encoder of the file as [recipe.EncoderFile] names it, for the experiments that evaluate encoders: the file itself may hold a whole trainer, and move.
-func saveStart(r *run, t *recipe.Trainer, vit encoder.ViT) error {
+func saveStart(r *run, t *recipe.Trainer, vit encoder.ViT) (err error) {
+	defer try.Handle(&err)
 	if !r.Wants(recipe.RowInit) {
 		return nil
 	}
 	file := filepath.Join(r.Dir, "init", recipe.OnlineFile)
-	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
-		return err
-	}
+	try.E(os.MkdirAll(filepath.Dir(file), 0o777))
 	_, store, scope := t.Encoder(sccore.Online)
 	return weights.Export(file, weights.Timm, store, scope, vit, nil, map[string]string{
 		"run": r.Cell.Name(), "stage": "init", "config": string(study.EncodeConfig(r.Cell.Config)),
@@ -172,21 +170,22 @@ func saveStart(r *run, t *recipe.Trainer, vit encoder.ViT) error {
 }
 
 // record measures an encoder and records its numbers. dir is the folder of the stage that trained it, whose model card it writes, or empty.
-func record(r *run, row string, frozen *evaluation.FeatureExtractor, dir string) error {
+func record(r *run, row string, frozen *evaluation.FeatureExtractor, dir string) (err error) {
+	defer try.Handle(&err)
 	c := r.Cell.Config
-	numbers, err := recipe.Measured(r, row, dir, frozen, measuresOf(r.Data, c))
-	if err != nil || len(numbers) == 0 || row == recipe.RowRandom {
-		return cmp.Or(err, r.Record(numbers...))
+	numbers := try.E1(recipe.Measured(r, row, dir, frozen, measuresOf(r.Data, c)))
+	if len(numbers) == 0 || row == recipe.RowRandom {
+		return r.Record(numbers...)
 	}
 	left := lo.Ternary(dir == "", "init", filepath.Base(dir)) // The folder of the encoder's file.
-	file, err := r.Path(filepath.Join(left, recipe.OnlineFile))
+	file := try.E1(r.Path(filepath.Join(left, recipe.OnlineFile)))
 	var measured []string
 	for i, n := range numbers {
 		numbers[i].Encoder = file
 		measured = append(measured, strings.TrimSpace(fmt.Sprintf("%s %.4g %s", n.Metric, n.Value, n.Unit))+" ("+n.Protocol+")")
 	}
-	if err == nil && dir != "" { // Before the record, so that a run that is killed in between writes it again.
-		err = weights.Card{
+	if dir != "" { // Before the record, so that a run that is killed in between writes it again.
+		try.E(weights.Card{
 			ViT: frozen.ViT, Preprocessing: datasets.DefaultPreprocessing(), Size: c.Size,
 			Facts: []weights.Fact{
 				{Name: "Trained by", Text: fmt.Sprintf("experiment %s, run %s, profile %s, stage %s, online branch", Name, r.Cell.Name(), r.Options().Profile, left)},
@@ -194,10 +193,7 @@ func record(r *run, row string, frozen *evaluation.FeatureExtractor, dir string)
 				{Name: "Record", Text: strings.Join(measured, "; ")},
 				{Name: "Settings", Text: string(study.EncodeConfig(c))},
 			},
-		}.Write(filepath.Join(dir, recipe.OnlineFile))
-	}
-	if err != nil {
-		return err
+		}.Write(filepath.Join(dir, recipe.OnlineFile)))
 	}
 	return r.Record(numbers...)
 }
@@ -237,12 +233,9 @@ func table(r study.Results) figures.Table {
 
 // Encoder returns the file of an encoder of the last recorded run with a seed: after the stage "first" or "second", of the "target" or the "online"
 // branch, or the "best" encoder of the online branch if the images have labels. A run without records is an error.
-func Encoder(r study.Results, out string, seed int, stage, branch string) (string, error) {
-	last, err := trained(r, seed)
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(filepath.Dir(recipe.EncoderFile(out, last, stage)), branch+".safetensors"), nil
+func Encoder(r study.Results, out string, seed int, stage, branch string) (_ string, err error) {
+	defer try.Handle(&err)
+	return filepath.Join(filepath.Dir(recipe.EncoderFile(out, try.E1(trained(r, seed)), stage)), branch+".safetensors"), nil
 }
 
 // trained is a record of the full method of the last recorded run with a seed.
@@ -262,14 +255,8 @@ func trained(r study.Results, seed int) (last study.Record, err error) {
 // with seed 0. Both are empty without such a run.
 func Trained(out string) (file, name string) {
 	for _, profile := range slices.Backward(study.Profiles) {
-		results, err := Study.Load(study.Options{Out: out, Profile: profile})
-		if err != nil {
-			continue
-		}
-		file, err := Encoder(results, out, 0, "second", "online")
-		if err != nil {
-			continue
-		}
+		results, _ := Study.Load(study.Options{Out: out, Profile: profile}) // Without results there is no encoder, and without one no file.
+		file, _ := Encoder(results, out, 0, "second", "online")
 		if _, err := os.Stat(file); err == nil {
 			return file, fmt.Sprintf("%s, %s profile", Name, profile)
 		}

@@ -177,10 +177,9 @@ func (d data) of(c Condition, seed int) sccore.Data {
 // mistaken returns labels in which a share of the objects' classes in each image, drawn by the seed, is taken for another: all their pixels in the image
 // have the same wrong label. Labels from first to classes are those of objects.
 func mistaken(labels func(image int32, canvas []uint8, side int) error, first, classes int, share float64, seed uint64) func(int32, []uint8, int) error {
-	return func(image int32, canvas []uint8, side int) error {
-		if err := labels(image, canvas, side); err != nil {
-			return err
-		}
+	return func(image int32, canvas []uint8, side int) (err error) {
+		defer try.Handle(&err)
+		try.E(labels(image, canvas, side))
 		rng := rand.New(rand.NewPCG(seed, uint64(image)))
 		taken, objects := lo.RangeFrom[uint8](0, 1+classes), 1+classes-first
 		for class := first; class <= classes; class++ {

@@ -156,7 +156,7 @@ func TestMistakenObjects(t *testing.T) {
 			}
 		}
 	}
-	if got := float64(wrong) / float64(read); math.Abs(got-0.5) > 0.06 {
+	if got := float64(wrong) / float64(read); !(math.Abs(got-0.5) <= 0.06) {
 		t.Errorf("%.2f of the classes are mistaken, want half", got)
 	}
 	labels := make([]uint8, 4)
@@ -202,7 +202,7 @@ func TestTeacherQualityResults(t *testing.T) {
 	}
 	for i, want := range map[int]float64{len(tables[1].Rows) - 2: 1, len(tables[1].Rows) - 1: -1} {
 		for _, correlation := range tables[1].Rows[i].Cells[0].Ours {
-			if math.Abs(correlation-want) > 1e-9 {
+			if !(math.Abs(correlation-want) <= 1e-9) {
 				t.Errorf("%s: %g, want %g", tables[1].Rows[i].Heads[0], correlation, want)
 			}
 		}

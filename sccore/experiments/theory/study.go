@@ -36,11 +36,10 @@ type Config struct {
 }
 
 // profileConfig returns a profile's configuration with --set applied.
-func profileConfig(profile study.Profile, set ...string) (Config, error) {
-	config := study.Configured(Name, Config{}, string(profile))
-	if err := settings.Apply(&config, set...); err != nil {
-		return config, err
-	}
+func profileConfig(profile study.Profile, set ...string) (config Config, err error) {
+	defer try.Handle(&err)
+	config = study.Configured(Name, Config{}, string(profile))
+	try.E(settings.Apply(&config, set...))
 	const classes, bytesOfFeature = 10, 4 * 512 // CIFAR-10's; with more classes there are fewer images of each.
 	what := fmt.Sprintf("images %d of views %d", config.Images, config.Views)
 	return config, cmp.Or(settings.Check(config), settings.Fit(settings.MaxBytes, what, classes, config.Images, config.Views, bytesOfFeature))
@@ -102,27 +101,22 @@ var Study = study.Spec[Config, data]{
 
 // cells lists one cell for each encoder of the augmentation study, in the order of the paper's table.
 func cells(o study.Options, dataset string) (cells []study.Cell[Config], err error) {
-	config, err := profileConfig(o.Profile, o.Set...)
-	if err != nil {
-		return nil, err
-	}
-	trained, err := trainedEncoders(o)
-	for _, r := range trained {
+	defer try.Handle(&err)
+	config := try.E1(profileConfig(o.Profile, o.Set...))
+	for _, r := range try.E1(trainedEncoders(o)) {
 		if path := strings.Split(r.Cell, "/"); path[0] == dataset && (o.Seeds == 0 || r.Seed < o.Seeds) {
 			config.Trained = r.ConfigHash
 			cells = append(cells, study.Cell[Config]{Dataset: dataset, Path: path[:len(path)-1], Seed: r.Seed, Config: config})
 		}
 	}
-	return cells, err
+	return cells, nil
 }
 
 // trainedEncoders returns the records of effect-aug, whose encoders are measured, in the order of the paper's table. Without any, the error says how to train
 // some.
 func trainedEncoders(o study.Options) (trained []study.Record, err error) {
-	results, err := augmentation.Load(o)
-	if err != nil {
-		return nil, err
-	}
+	defer try.Handle(&err)
+	results := try.E1(augmentation.Load(o))
 	for _, method := range methods.Names {
 		for _, row := range augmentation.Rows {
 			for _, dataset := range augmentation.Datasets(results) {
@@ -280,15 +274,13 @@ func Concentration(r study.Results, dataset, views string) (plots figures.Curves
 
 // Tails plots p_T against δ_T and q_T against d_T for the encoders of one method and seed, a curve per row. It shows means over images, because the
 // suprema over a thousand images are near 1 for all encoders.
-func Tails(r study.Results, out, dataset, method string, seed int) (figures.CurvesRow, error) {
+func Tails(r study.Results, out, dataset, method string, seed int) (_ figures.CurvesRow, err error) {
+	defer try.Handle(&err)
 	views := figures.Curves{Title: dataset, X: "δ_T", Y: "mean over images of p at δ_T"}
 	class := figures.Curves{X: "d_T", Y: "mean over images of q at d_T"}
 	for _, row := range augmentation.Rows {
 		if record, ok := r.OfSeed(string(row), augmentation.Column(dataset, method), seed); ok {
-			tails, err := theory.ReadTails(record.File(out, record.Curve), OwnViews, theory.PrincipalForm)
-			if err != nil {
-				return nil, err
-			}
+			tails := try.E1(theory.ReadTails(record.File(out, record.Curve), OwnViews, theory.PrincipalForm))
 			views.Series = append(views.Series, figures.Series{Name: string(row), X: tails.Thresholds, Y: tails.MeanView})
 			class.Series = append(class.Series, figures.Series{Name: string(row), X: tails.Thresholds, Y: tails.MeanClass})
 		}

@@ -197,11 +197,9 @@ type trainer = evaluation.SegmentationTrainer
 
 // take makes the features of a cell's crops.
 func take(t *trainer, r *run, vit encoder.ViT, pretrained *model.Store) (done func(), err error) {
+	defer try.Handle(&err)
 	c := r.Cell.Config
-	frozen, err := evaluation.NewFeatureExtractor(r.Backend(), vit, pretrained, "/", evaluation.EncodeBatch)
-	if err != nil {
-		return nil, err
-	}
+	frozen := try.E1(evaluation.NewFeatureExtractor(r.Backend(), vit, pretrained, "/", evaluation.EncodeBatch))
 	t.Frozen = evaluation.FrozenFeatures{Extractor: frozen, Images: r.Data.Train, Crop: c.crop(), Seed: 1, TestSize: c.TestSize}
 	crops, err := kept(r, t.Frozen)
 	if err != nil {
@@ -231,10 +229,7 @@ func test(t *trainer, r *run, _ evaluation.SegmentationConfig, losses []float32)
 	if c.Head == heads.FCN {
 		head, decay = fmt.Sprintf("FCN of width %d", c.Width), fmt.Sprintf(" decaying to %g on a cosine", c.FinalLearningRate)
 	}
-	crops := "a new one each time"
-	if c.Crops > 0 {
-		crops = fmt.Sprintf("%d of each image", c.Crops)
-	}
+	crops := lo.Ternary(c.Crops > 0, fmt.Sprintf("%d of each image", c.Crops), "a new one each time")
 	return []study.Number{{
 		Metric: "mIoU", Unit: "%", Value: tested[best].MIoU, Images: lo.Ternary(c.Shares > 1, nil, tested[best].ByImage), Details: details,
 		Protocol: fmt.Sprintf("%s on fixed patch features of %s; crops of %d px of %g to 1 of an image's area, mirrored half of the time, %s; %d steps of %d crops, "+
@@ -289,13 +284,12 @@ const drawnSize = 64
 
 // open opens a dataset for a configuration: the seed's share of a real one, with the classes that count, or synthetic scenes of a seed.
 func open(o study.Options, dataset string, c Config, seed int) (d Data, err error) {
+	defer try.Handle(&err)
 	source := evaluation.Source{Dir: o.Data, Dataset: dataset, Classes: c.Classes, Seed: seed}
 	if encoders.Drawn(dataset) {
 		source.Images, source.Size = c.Images, drawnSize
 	}
-	if d.Data, err = recipe.Annotated(source, "classes", datasets.Train, datasets.Test); err != nil {
-		return d, err
-	}
+	d.Data = try.E1(recipe.Annotated(source, "classes", datasets.Train, datasets.Test))
 	if !encoders.Drawn(dataset) {
 		d.Data = encoders.Share(o, d.Data, seed, c.Shares)
 	}
@@ -311,6 +305,7 @@ func open(o study.Options, dataset string, c Config, seed int) (d Data, err erro
 
 // kept computes the features of the crops of a cell that come up, since each may be used many times. It returns none if crops are drawn anew each time, or if they do not fit.
 func kept(r *run, fixed evaluation.FrozenFeatures) (crops []evaluation.Patches, err error) {
+	defer try.Handle(&err)
 	if r.Cell.Config.Crops == 0 {
 		return nil, nil
 	}
@@ -324,9 +319,7 @@ func kept(r *run, fixed evaluation.FrozenFeatures) (crops []evaluation.Patches, 
 	}
 	r.Say("features of %d crops", len(samples))
 	for patches, err := range fixed.Crops(r.Context, samples) {
-		if err != nil {
-			return nil, err
-		}
+		try.E(err)
 		crops = append(crops, patches)
 	}
 	return crops, nil

@@ -49,10 +49,9 @@ func ProfileConfig(profile study.Profile, read bool) Config {
 }
 
 // Check returns an error that names the first value out of range.
-func (c Config) Check(profile study.Profile, read bool) error {
-	if err := settings.Check(c); err != nil {
-		return err
-	}
+func (c Config) Check(profile study.Profile, read bool) (err error) {
+	defer try.Handle(&err)
+	try.E(settings.Check(c))
 	for _, line := range c.Lines() {
 		if err := settings.Check(line.Config(c.Second)); err != nil {
 			return fmt.Errorf("line %d: second.%w", line.Line, err)
@@ -206,6 +205,7 @@ var DenseColumns = []string{
 
 // open opens what there is of the datasets, and warns of the others. identity is that of the training images.
 func (c Dense) open(o study.Options, identity string) (all []recipe.Measure, err error) {
+	defer try.Handle(&err)
 	open := func(dataset, column string, e evaluation.Evaluation) error {
 		data, err := e.Open(evaluation.Source{Dir: o.Data, Dataset: dataset})
 		if errors.Is(err, fs.ErrNotExist) {
@@ -222,12 +222,10 @@ func (c Dense) open(o study.Options, identity string) (all []recipe.Measure, err
 				p.CropSize, p.TestSize, p.Batch = p.CropSize*8/3, p.TestSize*16/7, max(1, p.Batch/2)
 			}
 		}
-		if err := errors.Join(open(dataset, "* linear", linear), open(dataset, "* FCN", fcn)); err != nil {
-			return nil, err
-		}
+		try.E(errors.Join(open(dataset, "* linear", linear), open(dataset, "* FCN", fcn)))
 	}
-	err = open("davis", "DAVIS J&F", c.Video)
-	return all, err
+	try.E(open("davis", "DAVIS J&F", c.Video))
+	return all, nil
 }
 
 // denseMeasure records the first number of an evaluation of dense features.

@@ -74,11 +74,9 @@ func (e Encoder) Load(seed int) (_ encoder.ViT, _ *model.Store, err error) {
 }
 
 // Open loads the encoder, ready to run on a backend. Close it.
-func (e Encoder) Open(b compute.Backend, seed int) (*evaluation.Encoder, error) {
-	vit, store, err := e.Load(seed)
-	if err != nil {
-		return nil, err
-	}
+func (e Encoder) Open(b compute.Backend, seed int) (_ *evaluation.Encoder, err error) {
+	defer try.Handle(&err)
+	vit, store := try.E2(e.Load(seed))
 	opened, err := evaluation.NewEncoder(b, vit, store, evaluation.EncodeBatch, uint64(seed))
 	if err == nil {
 		opened.File = e.Weights
@@ -115,10 +113,8 @@ const seedPlaceholder = "{seed}"
 // in out, these, see [pretrained], and the files that --set names for the rows of one of the paper's tables. A file without {seed} in its name serves every seed, so that it pairs
 // with encoders that have a file for each. rest holds the other assignments.
 func list(o study.Options, table string, seeds int, read bool) (all []seeded, rest []string, err error) {
-	trained, err := pretrained(o.Out, o.Profile, seeds, read)
-	if err != nil {
-		return nil, nil, err
-	}
+	defer try.Handle(&err)
+	trained := try.E1(pretrained(o.Out, o.Profile, seeds, read))
 	random := Encoder{Row: Random, Architecture: "vit-tiny"}
 	switch {
 	case len(trained) > 0:

@@ -94,11 +94,10 @@ func (e Experiment[C]) Spec() study.Spec[C, evaluation.Data] {
 
 // numbers lists the numbers of a cell without their values.
 func (e Experiment[C]) numbers(d evaluation.Data, c study.Cell[C]) []study.Number {
-	columns := []string{d.Title()}
-	if e.Columns != nil {
-		columns = e.Columns(d, c)
+	if e.Columns == nil {
+		return []study.Number{{Row: encoderOf(&c.Config).Row, Column: d.Title()}}
 	}
-	return lo.Map(columns, func(column string, _ int) study.Number {
+	return lo.Map(e.Columns(d, c), func(column string, _ int) study.Number {
 		return study.Number{Row: encoderOf(&c.Config).Row, Column: column}
 	})
 }
@@ -156,19 +155,17 @@ func (g Grid[C]) Defaults(profile study.Profile, dataset, variant string) C {
 
 // Config is the configuration of a profile without the encoder, with the assignments of --set applied and checked: "batch=4" is for all runs, "fpn.steps=100" and
 // "ade20k.batch=8" are for one head or dataset where there are heads.
-func (g Grid[C]) Config(profile study.Profile, dataset, variant string, set []string) (C, error) {
+func (g Grid[C]) Config(profile study.Profile, dataset, variant string, set []string) (c C, err error) {
+	defer try.Handle(&err)
 	if variant != "" {
 		set = settings.For(settings.For(set, dataset, append([]string{Synthetic}, study.InfoOf(g.Name).Reads...)), variant, g.Variants)
 	}
-	c := g.Defaults(profile, dataset, variant)
-	if err := settings.Apply(&c, set...); err != nil {
-		return c, err
-	}
+	c = g.Defaults(profile, dataset, variant)
+	try.E(settings.Apply(&c, set...))
 	if given := strings.Trim(settings.Value(c, "head"), `"`); variant != "" && given != variant {
 		return c, fmt.Errorf("--set head=%[1]s: choose heads with --only '*/*/%[1]s/*'", given)
 	}
-	err := settings.Check(c)
-	if err == nil && g.Rules != nil {
+	if err = settings.Check(c); err == nil && g.Rules != nil {
 		err = g.Rules(c, dataset)
 	}
 	if g.On != nil {
@@ -182,10 +179,7 @@ func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], 
 	defer try.Handle(&err)
 	seeds := study.Seeds(g.Name, o)
 	encoders, set := try.E2(list(o, g.Table, seeds, !Drawn(dataset)))
-	variants := g.Variants
-	if len(variants) == 0 {
-		variants = []string{""}
-	}
+	variants := lo.Ternary(len(g.Variants) == 0, []string{""}, g.Variants)
 	configs := make([]C, len(variants))
 	for i, variant := range variants {
 		configs[i] = try.E1(g.Config(o.Profile, dataset, variant, set))

@@ -97,10 +97,9 @@ func (e Tuning[C, D, T, R, M]) Spec() study.Spec[C, D] {
 	e.Sources.Experiment = e.Grid.Name
 	return study.Spec[C, D]{
 		Name: e.Grid.Name, Parts: e.Parts, Datasets: e.Sources.Datasets, Cells: e.Grid.Cells,
-		Open: func(o study.Options, dataset string, cells []study.Cell[C]) (D, error) {
-			if err := study.CheckShared(cells, "images", "shares", "classes", "holdout"); err != nil {
-				return *new(D), err
-			}
+		Open: func(o study.Options, dataset string, cells []study.Cell[C]) (_ D, err error) {
+			defer try.Handle(&err)
+			try.E(study.CheckShared(cells, "images", "shares", "classes", "holdout"))
 			return e.Images(o, dataset, cells[0].Config, cells[0].Seed)
 		},
 		Numbers: func(d D, c study.Cell[C]) []study.Number {
@@ -208,6 +207,7 @@ func (w tuner[C, D, T, R, M]) Run(r *study.Run[C, D]) (err error) {
 
 // train trains, from the last checkpoint if there is one.
 func (w tuner[C, D, T, R, M]) train(r *study.Run[C, D], trainer R) (state trained[M], err error) {
+	defer try.Handle(&err)
 	began, before := time.Now(), 0.0
 	loop := train.Loop[M]{
 		Trainer: trainer, Final: w.of.Final, Keep: 1, Note: &state,
@@ -222,8 +222,6 @@ func (w tuner[C, D, T, R, M]) train(r *study.Run[C, D], trainer R) (state traine
 			return nil
 		},
 	}
-	if err := study.Train(r, &loop); err != nil {
-		return state, err
-	}
+	try.E(study.Train(r, &loop))
 	return state, loop.Clean()
 }

@@ -25,21 +25,17 @@ import (
 // Smoke runs what is left of an experiment in the smoke profile and returns all its records.
 func Smoke(t testing.TB, experiment study.Experiment, b compute.Backend, options study.Options) []study.Record {
 	t.Helper()
+	defer try.F(t.Fatal)
 	options.Profile = study.Smoke
-	if err := experiment.Run(t.Context(), b, options); err != nil {
-		t.Fatal(err)
-	}
+	try.E(experiment.Run(t.Context(), b, options))
 	return Records(t, options.Out, experiment.Name)
 }
 
 // Records reads an experiment's records.
 func Records(t testing.TB, out, experiment string) []study.Record {
 	t.Helper()
-	records, err := study.Records(study.Folder(out, experiment))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return records
+	defer try.F(t.Fatal)
+	return try.E1(study.Records(study.Folder(out, experiment)))
 }
 
 // RecordsByCell reads an experiment's records, one a cell.

@@ -251,9 +251,7 @@ func getFile(ctx context.Context, id, folder, commit string, info *hub.FileInfo,
 		return link, false, nil
 	}
 	address := fmt.Sprintf("%s/%s/resolve/%s", endpoint(), id, commit)
-	for part := range strings.SplitSeq(info.Name, "/") {
-		address += "/" + url.PathEscape(part)
-	}
+	address += "/" + strings.ReplaceAll(url.PathEscape(info.Name), "%2F", "/") // Folders stay folders.
 	// Git identifies a small file by the SHA-1 of its length and its content.
 	file := fetch.File{Address: address, Token: token(), Most: info.Size, Want: info.BlobID, Digest: func() hash.Hash {
 		digest := sha1.New()

@@ -244,7 +244,7 @@ func TestClassesAreOfTheFirstLevel(t *testing.T) {
 	}
 }
 
-// TestZipsOfOtherCompressions: testdata/bzip2.zip holds two PNGs by Python: zipfile.ZipFile(name, "w", zipfile.ZIP_BZIP2).
+// TestZipsOfOtherCompressions reads an archive that testdata/oddfiles.py has made.
 func TestZipsOfOtherCompressions(t *testing.T) {
 	im, err := ReadFolder("testdata/bzip2.zip", 4)
 	if err != nil || !slices.Equal(im.Classes, []string{"cat", "dog"}) || im.Pixels[0] != 50 {

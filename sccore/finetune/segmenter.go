@@ -235,12 +235,12 @@ type SegmentationInference struct {
 	Mode     InferenceMode `json:"mode" oneof:"slide|whole"`            // What the network sees of an image: slide for overlapping crops, whole for the whole image.
 	CropSize int           `json:"crop_size,omitzero" range:"[0,2^14]"` // Height and width of crops in pixels, with mode slide. A shorter image has shorter crops.
 	Stride   int           `json:"stride,omitzero" range:"[0,2^14]"`    // Pixels from one crop to the next, at most CropSize, with mode slide. The last crop ends with the image.
-	// Divisor rounds the sides of what the network sees up to multiples: the image's, or with mode slide those that are shorter than a crop; 0 for 1. A network of
-	// larger patches takes their multiples, see [Segmenter.Inference]. XCiT's recipe of semantic FPN has 32.
+	// Divisor rounds the sides of what the network sees up to multiples: the image's, or with mode slide those that are shorter than a crop; 0 for 1. It is
+	// itself rounded up to whole patches. XCiT's recipe of semantic FPN has 32.
 	Divisor int `json:"divisor,omitzero" range:"[0,2^14]"`
 }
 
-// Inference is p for the network, which sees whole patches: the divisor becomes a multiple of them. The error is about crops that are none.
+// Inference is p for the network, which sees whole patches: the divisor is rounded up to them. Crops that are not made of them are an error.
 func (s Segmenter) Inference(p SegmentationInference) (SegmentationInference, error) {
 	p.Divisor = roundUp(max(1, p.Divisor), s.ViT.PatchSize)
 	return p, s.ViT.CheckSize("inference.crop_size", p.CropSize)

@@ -144,9 +144,11 @@ func (c Config) Rules() error {
 type run = study.Run[Config, study.Described]
 
 // Run trains a student and records its average precision.
-func (s *student) Run(r *run) (err error) {
-	defer try.Handle(&err)
-	precision, loss := try.E2(s.train(r))
+func (s *student) Run(r *run) error {
+	precision, loss, err := s.train(r)
+	if err != nil {
+		return err
+	}
 	r.Step("AP %.1f %%", precision)
 	return r.Record(study.Number{
 		Row: r.Cell.Config.Loss, Column: flippedColumn(r.Cell.Config.Flipped), Metric: "average precision", Unit: "%", Value: precision,

@@ -89,7 +89,7 @@ func TestClaimsAgreeWithTables(t *testing.T) {
 			column := map[string]string{"boxes": "AP_b", "masks": "AP_m"}[kind]
 			want = objects.Value(column, method+" + Ours", "ViT-S/16") - objects.Value(column, method, "ViT-S/16")
 		}
-		if math.IsNaN(want) != math.IsNaN(claim.Paper) || math.Abs(want-claim.Paper) > 0.0051 {
+		if math.IsNaN(want) != math.IsNaN(claim.Paper) || !(math.Abs(want-claim.Paper) <= 0.0051) {
 			t.Errorf("%s %s: %v in claims.csv, %v from the tables", claim.ID, claim.Part, claim.Paper, want)
 		}
 	}
@@ -196,7 +196,7 @@ func TestScoreboardCorrectsForTheClaimsOfAnExperiment(t *testing.T) {
 		for _, row := range judge(others).of(Synthetic) {
 			switch row.Claim.ID {
 			case "C16":
-				if row.Verdict != HoldsAlone || row.Family != 9 || math.Abs(row.Corrected-9*row.P) > 1e-12 {
+				if row.Verdict != HoldsAlone || row.Family != 9 || !(math.Abs(row.Corrected-9*row.P) <= 1e-12) {
 					t.Errorf("C16 is one of 9: %s, p %g, corrected %g of %d", row.Verdict, row.P, row.Corrected, row.Family)
 				}
 			case "C24":
@@ -208,7 +208,7 @@ func TestScoreboardCorrectsForTheClaimsOfAnExperiment(t *testing.T) {
 	}
 	rows := judge(3).of(Real)
 	for i, row := range rows[:3] {
-		if row.Verdict != Open || row.Family != 12 || math.Abs(row.Corrected-min(1, 12*row.P)) > 1e-12 {
+		if row.Verdict != Open || row.Family != 12 || !(math.Abs(row.Corrected-min(1, 12*row.P)) <= 1e-12) {
 			t.Errorf("row %d: %s, p %g, corrected %g of %d", i, row.Verdict, row.P, row.Corrected, row.Family)
 		}
 	}

@@ -26,7 +26,7 @@ func TestBoundTable(t *testing.T) {
 	}
 	f := table.Curves("noise", []float64{1, 2}, 1e-6)
 	picture(t, f)
-	if truth := f.Series[len(f.Series)-1].Y; truth[0] != 1e-6 || math.Abs(truth[1]-0.74) > 0.05 {
+	if truth := f.Series[len(f.Series)-1].Y; truth[0] != 1e-6 || !(math.Abs(truth[1]-0.74) <= 0.05) {
 		t.Errorf("true errors %v", truth)
 	}
 	if theorem2 := f.Series[1].Y; !math.IsNaN(theorem2[1]) {

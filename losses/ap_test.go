@@ -33,7 +33,7 @@ func TestAPHandCases(t *testing.T) {
 			p[i] = c.p[i] / 4
 		}
 		got, err := losses.AP(p, q, c.threshold)
-		if err != nil || math.Abs(got-c.want) > 1e-15 {
+		if err != nil || !(math.Abs(got-c.want) <= 1e-15) {
 			t.Errorf("AP of %v at %v: %v, %v; want %v", c.p, c.threshold, got, err, c.want)
 		}
 	}
@@ -65,16 +65,16 @@ func TestRankingLossesAgainstReference(t *testing.T) {
 		n := 1 + rng.IntN(30)
 		p, q := scoresOf(rng, n, levels[seed%4]), scoresOf(rng, n, levels[seed/4%4])
 		got, err := losses.AP(p, q, q[0])
-		if want := apReference(p, q, q[0]); err != nil || math.Abs(got-want) > 1e-14 {
+		if want := apReference(p, q, q[0]); err != nil || !(math.Abs(got-want) <= 1e-14) {
 			t.Errorf("AP %v, %v; want %v", got, err, want)
 		}
 		for name, weight := range weightings {
 			got, err := losses.CoTAPDefinition(p, q, weight)
-			if want := definitionReference(p, q, weight); err != nil || math.Abs(got-want) > 1e-13 {
+			if want := definitionReference(p, q, weight); err != nil || !(math.Abs(got-want) <= 1e-13) {
 				t.Errorf("definition, %s: %v, %v; want %v", name, got, err, want)
 			}
 			got, err = losses.CoTAPBound(p, q, weight)
-			if want := boundReference(p, q, weight); err != nil || math.Abs(got-want) > 1e-13 {
+			if want := boundReference(p, q, weight); err != nil || !(math.Abs(got-want) <= 1e-13) {
 				t.Errorf("bound, %s: %v, %v; want %v", name, got, err, want)
 			}
 		}

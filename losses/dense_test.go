@@ -276,7 +276,7 @@ func TestSoftRanks(t *testing.T) {
 						t.Errorf("%s of %d values: the value of rank %d has weight %g", c.network, c.values, rank, weights[rank][value][0])
 					}
 				}
-				if math.Abs(ofRank-1) > 1e-12 || math.Abs(ofValue-1) > 1e-12 {
+				if !(math.Abs(ofRank-1) <= 1e-12) || !(math.Abs(ofValue-1) <= 1e-12) {
 					t.Errorf("%s of %d values, steepness %g: the sums of %d are %g, %g", c.network, c.values, steepness, rank, ofRank, ofValue)
 				}
 			}

@@ -204,7 +204,7 @@ func TestCorrespondence(t *testing.T) {
 			for i := range u[image] {
 				for j := range v[image] {
 					want := cosine(u[image][i], v[image][j])/2 + 0.5
-					if s := got[image][i*4+j]; math.Abs(s-want) > 1e-12 || s > 1 || s < 0 {
+					if s := got[image][i*4+j]; !(math.Abs(s-want) <= 1e-12) || s > 1 || s < 0 {
 						t.Errorf("pair %d, patches %d, %d: %v, want %v", image, i, j, s, want)
 					}
 				}

@@ -143,7 +143,7 @@ func TestDiagnosticsDoNotDisturbTraining(t *testing.T) {
 			sum += value
 		}
 	}
-	if math.Abs(sum-1) > 1e-9 || len(seen) != 13 {
+	if !(math.Abs(sum-1) <= 1e-9) || len(seen) != 13 {
 		t.Errorf("shares add up to %g: %v", sum, seen)
 	}
 }

@@ -140,7 +140,7 @@ func TestLossesOfTheStepAgainstReference(t *testing.T) {
 		}
 	}
 	for i, value := range values {
-		if math.Abs(value-want[i]) > 1e-9 || !(value > 0) {
+		if !(math.Abs(value-want[i]) <= 1e-9) || !(value > 0) {
 			t.Errorf("%s: %.15g, reference %.15g", Losses[i].Name, value, want[i])
 		}
 	}
@@ -189,7 +189,7 @@ func TestLossesOfPairsAgainstReference(t *testing.T) {
 		values, rows := passOf(t, s, args, store)
 		partners := given[inPartners].Value().([]int32)
 		want := c.want(cosinesOf(rows[c.online+" global 0 1"], partners), cosinesOf(rows[c.target], partners))
-		if got := values[patchConcentration]; math.Abs(got-want) > 1e-9 || !(got > 0) {
+		if got := values[patchConcentration]; !(math.Abs(got-want) <= 1e-9) || !(got > 0) {
 			t.Errorf("%s: %.15g, reference %.15g", name, got, want)
 		}
 	}

@@ -228,7 +228,7 @@ func TestAccumulatedStep(t *testing.T) {
 			"prototypes":        func(m sccore.StepMetrics) float64 { return m.Prototypes },
 			"entropy of images": func(m sccore.StepMetrics) float64 { return m.ImageEntropy },
 		} {
-			if want := (of(one) + of(other)) / 2; math.Abs(of(whole)-want) > 1e-5 || of(one) == of(other) {
+			if want := (of(one) + of(other)) / 2; !(math.Abs(of(whole)-want) <= 1e-5) || of(one) == of(other) {
 				t.Errorf("step %d, %s: %g in two parts, which alone have %g and %g", step, name, of(whole), of(one), of(other))
 			}
 		}

@@ -116,7 +116,7 @@ func TestGramComparesTokensOfOneCrop(t *testing.T) {
 			}
 		}
 	}
-	if math.Abs(value-want) > 1e-12 || !(value > 0) {
+	if !(math.Abs(value-want) <= 1e-12) || !(value > 0) {
 		t.Errorf("%.15g, reference %.15g", value, want)
 	}
 	if !moves(moved, encoderScope) || moves(moved, patchHeadScope) || moves(moved, ownHeadScope) {
@@ -155,7 +155,7 @@ func TestPaKAComparesOverlapsByItsOwnHead(t *testing.T) {
 			want += (1 - inner(a, b)/math.Sqrt(max(inner(a, a), 1e-6)*max(inner(b, b), 1e-6))) / float64(len(pairs)*4)
 		}
 	}
-	if len(pairs) != 4 || math.Abs(value-want) > 1e-9 || !(value > 0) {
+	if len(pairs) != 4 || !(math.Abs(value-want) <= 1e-9) || !(value > 0) {
 		t.Errorf("%.15g, reference %.15g of %d pairs", value, want, len(pairs))
 	}
 	if !moves(moved, encoderScope) || moves(moved, patchHeadScope) || !moves(moved, ownHeadScope) {
@@ -180,7 +180,7 @@ func TestNeCoSortsPatchesOfOtherImages(t *testing.T) {
 		}
 		return mean
 	}
-	if want := sorted(drawn); len(pairs) != 4 || math.Abs(value-want) > 1e-12 {
+	if want := sorted(drawn); len(pairs) != 4 || !(math.Abs(value-want) <= 1e-12) {
 		t.Errorf("%.15g, reference %.15g of %d pairs", value, want, len(pairs))
 	}
 	partners := make([]int32, len(drawn))

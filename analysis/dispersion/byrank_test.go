@@ -19,7 +19,7 @@ func TestByRankByHand(t *testing.T) {
 		t.Fatal(groups, err)
 	}
 	for i, g := range groups {
-		if g.Pairs != 5 || math.Abs(g.Rate-want[i].Rate) > 1e-12 {
+		if g.Pairs != 5 || !(math.Abs(g.Rate-want[i].Rate) <= 1e-12) {
 			t.Errorf("group %d: %+v, want %+v", i, g, want[i])
 		}
 	}
@@ -77,7 +77,7 @@ func TestByRankAgreesWithSortedPairs(t *testing.T) {
 				positive++
 			}
 		}
-		if want := float64(positive) / 177; math.Abs(got.Rate-want) > 0.006 || got.Pairs != 177 {
+		if want := float64(positive) / 177; !(math.Abs(got.Rate-want) <= 0.006) || got.Pairs != 177 {
 			t.Errorf("group %d: %+v, want rate %g", g, got, want)
 		}
 	}

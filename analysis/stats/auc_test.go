@@ -31,7 +31,7 @@ func TestAUCCountsPairs(t *testing.T) {
 			}
 		}
 		got, err := stats.AUC(scores, positive)
-		if err != nil || math.Abs(got-won/pairs) > 1e-12 {
+		if err != nil || !(math.Abs(got-won/pairs) <= 1e-12) {
 			t.Errorf("AUC %g, want %g, %v", got, won/pairs, err)
 		}
 	}

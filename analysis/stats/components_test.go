@@ -29,7 +29,7 @@ func TestPrincipalComponentsFindDirections(t *testing.T) {
 	}
 	for i := range got {
 		// The second direction's largest entry, −0.8, is made positive.
-		if len(got[i]) != 2 || math.Abs(got[i][0]-want[i][0]) > 0.5 || math.Abs(got[i][1]+want[i][1]) > 0.5 {
+		if len(got[i]) != 2 || !(math.Abs(got[i][0]-want[i][0]) <= 0.5) || !(math.Abs(got[i][1]+want[i][1]) <= 0.5) {
 			t.Fatalf("row %d: %v, want %v with the second sign flipped", i, got[i], want[i][:2])
 		}
 	}

@@ -46,7 +46,7 @@ func TestImageInterval(t *testing.T) {
 	got := stats.ImageInterval(images, one.Score)
 	share := got.Mean / 100
 	half := 100 * 1.96 * math.Sqrt(share*(1-share)/images)
-	if got.N != images || math.Abs(got.Mean-got.Low-half) > 0.15*half || math.Abs(got.High-got.Mean-half) > 0.15*half || math.Abs(got.SD-half/1.96) > 0.1*half {
+	if got.N != images || !(math.Abs(got.Mean-got.Low-half) <= 0.15*half) || !(math.Abs(got.High-got.Mean-half) <= 0.15*half) || !(math.Abs(got.SD-half/1.96) <= 0.1*half) {
 		t.Errorf("%+v, want ± %.2f", got, half)
 	}
 	if again := stats.ImageInterval(images, one.Score); again != got {

@@ -33,7 +33,7 @@ func TestMeanDeltas(t *testing.T) {
 	for _, d := range f.Deltas(c) {
 		sum += d.Sum() / n
 	}
-	if math.Abs(mean.Sum()*n-sum) > 1e-9 || math.Abs(mean.Sum()-(f.DeltaTarget()/n-mean.Isotropy-mean.Alignment)) > 1e-9 {
+	if !(math.Abs(mean.Sum()*n-sum) <= 1e-9) || !(math.Abs(mean.Sum()-(f.DeltaTarget()/n-mean.Isotropy-mean.Alignment)) <= 1e-9) {
 		t.Errorf("the mean is %g, its identity %g, want %g", mean.Sum(), f.DeltaTarget()/n-mean.Isotropy-mean.Alignment, sum/n)
 	}
 }

@@ -125,6 +125,7 @@ func readConfig(file string) (set []string, err error) {
 	var assign func(prefix string, group yaml.MapSlice)
 	assign = func(prefix string, group yaml.MapSlice) {
 		for _, item := range group {
+			fail(item.Key == "" || item.Key == nil, "a key below %q is empty", prefix)
 			key := prefix + fmt.Sprint(item.Key)
 			switch value := item.Value.(type) {
 			case yaml.MapSlice:

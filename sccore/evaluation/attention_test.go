@@ -156,7 +156,7 @@ func TestAttentionOfTheFilter(t *testing.T) {
 		for h := range 2 {
 			for p := range 6 {
 				sum := got.Filter[0][h][p] + got.Filter[1][h][p] + got.Filter[2][h][p]
-				if math.Abs(sum-1) > 1e-5 || got.Filter[0][h][p] == got.Filter[1][h][p] {
+				if !(math.Abs(sum-1) <= 1e-5) || got.Filter[0][h][p] == got.Filter[1][h][p] {
 					t.Errorf("head %d, patch %d: %g, %g and %g", h, p, got.Filter[0][h][p], got.Filter[1][h][p], got.Filter[2][h][p])
 				}
 			}

@@ -131,7 +131,7 @@ func TestOverclusteringIsTheReference(t *testing.T) {
 			counts[int(cluster)*5+p*7%11%5]++
 		}
 		r, err := nameClusters(counts, o.Clusters, 5)
-		if err != nil || math.Abs(r.Majority.MIoU-want.Majority) > 1e-6 || (r.Hungarian == nil) != (want.Hungarian == nil) {
+		if err != nil || !(math.Abs(r.Majority.MIoU-want.Majority) <= 1e-6) || (r.Hungarian == nil) != (want.Hungarian == nil) {
 			t.Fatalf("%d clusters: %+v, %v, want %+v", o.Clusters, r, err, want)
 		}
 		if r.Hungarian != nil && math.Abs(r.Hungarian.MIoU-*want.Hungarian) > 1e-6 {
@@ -242,7 +242,7 @@ func TestKeypointsAreTheReference(t *testing.T) {
 		}
 		found := k.Transfer(source, target, points)
 		for i, p := range found {
-			if want := golden.Found[pair][i]; math.Abs(p[0]-want[0]) > 1e-6 || math.Abs(p[1]-want[1]) > 1e-6 {
+			if want := golden.Found[pair][i]; !(math.Abs(p[0]-want[0]) <= 1e-6) || !(math.Abs(p[1]-want[1]) <= 1e-6) {
 				t.Errorf("pair %d, point %d: %v, want %v", pair, i, p, want)
 			}
 		}
@@ -250,7 +250,7 @@ func TestKeypointsAreTheReference(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if math.Abs(pck.PerImage-golden.PerImage) > 1e-6 || math.Abs(pck.PerPoint-golden.PerPoint) > 1e-6 || pck.Points != 42 || pck.Pairs != 6 {
+	if !(math.Abs(pck.PerImage-golden.PerImage) <= 1e-6) || !(math.Abs(pck.PerPoint-golden.PerPoint) <= 1e-6) || pck.Points != 42 || pck.Pairs != 6 {
 		t.Errorf("%+v, want %g and %g", pck, golden.PerImage, golden.PerPoint)
 	}
 	// Two pairs of unlike numbers of points: 1 of 1 and 0 of 3.

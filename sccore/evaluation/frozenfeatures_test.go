@@ -140,7 +140,7 @@ func TestEvaluateCountsEachPixelOnce(t *testing.T) {
 			if want := confusion.Segmentation(); want.MIoU != got[head].MIoU || want.Accuracy != got[head].Accuracy || !(want.Accuracy > 0) {
 				t.Errorf("head %d: mIoU %g, accuracy %g, one by one %g, %g", head, got[head].MIoU, got[head].Accuracy, want.MIoU, want.Accuracy)
 			}
-			if counts := stats.ByImage(got[head].ByImage); !reflect.DeepEqual(counts, byImage) || math.Abs(counts.Score(nil)-got[head].MIoU) > 1e-9 {
+			if counts := stats.ByImage(got[head].ByImage); !reflect.DeepEqual(counts, byImage) || !(math.Abs(counts.Score(nil)-got[head].MIoU) <= 1e-9) {
 				t.Errorf("head %d: %v, one by one %v", head, counts, byImage)
 			}
 		}

@@ -18,7 +18,7 @@ func TestRates(t *testing.T) {
 		t.Fatal(err)
 	}
 	// 3 of 6 pairs are positive. The nearest are 2 and 3 with different classes, then 0 and 1 with one.
-	if top != 0 || math.Abs(details[DetailAllPairs]-50) > 1e-9 || math.Abs(details[BinRate(3)]-50) > 1e-9 || math.Abs(details[BinPairs(3)]-100.0/3) > 1e-9 {
+	if top != 0 || !(math.Abs(details[DetailAllPairs]-50) <= 1e-9) || !(math.Abs(details[BinRate(3)]-50) <= 1e-9) || !(math.Abs(details[BinPairs(3)]-100.0/3) <= 1e-9) {
 		t.Errorf("top %g, %v", top, details)
 	}
 	if _, ok := details[BinRate(1)]; ok {
@@ -53,7 +53,7 @@ func TestRatesByHand(t *testing.T) {
 		BinRate(0): 200. / 3, BinRate(1): 0, BinRate(3): 50, BinRate(4): 100. / 3,
 	}
 	for name, value := range want {
-		if got, ok := details[name]; !ok || math.Abs(got-value) > 1e-9 {
+		if got, ok := details[name]; !ok || !(math.Abs(got-value) <= 1e-9) {
 			t.Errorf("%s: %g, want %g", name, got, value)
 		}
 	}

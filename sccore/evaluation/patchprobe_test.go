@@ -167,7 +167,7 @@ func TestPatchProbeEqualsReference(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Rounding may change one of the 912 pixels.
-		if math.Abs(got.MIoU-want.MIoU) > 0.3 || math.Abs(got.Accuracy-want.Accuracy) > 0.15 {
+		if !(math.Abs(got.MIoU-want.MIoU) <= 0.3) || !(math.Abs(got.Accuracy-want.Accuracy) <= 0.15) {
 			t.Errorf("mIoU %.3f, accuracy %.3f, reference %.3f, %.3f", got.MIoU, got.Accuracy, want.MIoU, want.Accuracy)
 		}
 		again, err := probe.Evaluate(b, train, test, classes, 7)

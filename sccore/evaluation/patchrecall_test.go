@@ -76,7 +76,7 @@ func TestPatchRecall(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, want := range []float64{r.All.Linear, r.All.KNN, r.Foreground.Linear} {
-				if got := r.ByImage[i].Score(nil); len(r.ByImage[i]) != 40 || math.Abs(got-want) > 1e-9 {
+				if got := r.ByImage[i].Score(nil); len(r.ByImage[i]) != 40 || !(math.Abs(got-want) <= 1e-9) {
 					t.Errorf("recall %d by image is %g of %d images, want %g of 40", i, got, len(r.ByImage[i]), want)
 				}
 			}
@@ -91,7 +91,7 @@ func TestPatchRecall(t *testing.T) {
 			if own.Linear < own.Chance+12 || own.KNN < own.Chance+12 {
 				t.Errorf("%s: %+v is not above chance", name, own)
 			}
-			if math.Abs(other.Linear-other.Chance) > 9 || math.Abs(other.KNN-other.Chance) > 9 {
+			if !(math.Abs(other.Linear-other.Chance) <= 9) || !(math.Abs(other.KNN-other.Chance) <= 9) {
 				t.Errorf("%s: with the annotation of other scenes %+v, far from chance", name, other)
 			}
 		}
@@ -130,11 +130,11 @@ func TestPatchRecallCountsClassesEqually(t *testing.T) {
 		r, counts, err := DefaultPatchRecall().classify(b, known, classes(300, 30, 10), images, 3, 0)
 		for i, of := range counts {
 			want := stats.ByImage{{{0, 150, 150}, {1, 15, 15}, {2, 5, 5}}, {{0, 150, 150}, {1, 15, 15}, {2, 0, 5}}, nil}
-			if !reflect.DeepEqual(of, want) || math.Abs(of.Score(nil)-[]float64{r.Linear, r.KNN}[i]) > 1e-9 {
+			if !reflect.DeepEqual(of, want) || !(math.Abs(of.Score(nil)-[]float64{r.Linear, r.KNN}[i]) <= 1e-9) {
 				t.Errorf("counts by image %v, want %v", of, want)
 			}
 		}
-		if want := 100 * (1 + 1 + 0.5) / 3.; err != nil || math.Abs(r.Linear-want) > 1e-9 || math.Abs(r.KNN-want) > 1e-9 || r.Training != 40 {
+		if want := 100 * (1 + 1 + 0.5) / 3.; err != nil || !(math.Abs(r.Linear-want) <= 1e-9) || !(math.Abs(r.KNN-want) <= 1e-9) || r.Training != 40 {
 			t.Errorf("%+v, %v, want recalls of %.2f and 40 patches of each class", r, err, want)
 		}
 		variance := 0.0
@@ -142,7 +142,7 @@ func TestPatchRecallCountsClassesEqually(t *testing.T) {
 			p := (class[0] + 1) / (class[1] + 2)
 			variance += p * (1 - p) / class[1]
 		}
-		if want := 100 * math.Sqrt(variance) / 3; r.Test != 340 || math.Abs(r.LinearError-want) > 1e-9 || math.Abs(r.KNNError-want) > 1e-9 {
+		if want := 100 * math.Sqrt(variance) / 3; r.Test != 340 || !(math.Abs(r.LinearError-want) <= 1e-9) || !(math.Abs(r.KNNError-want) <= 1e-9) {
 			t.Errorf("%+v, want 340 patches and standard errors of %.3f", r, want)
 		}
 	})

@@ -94,7 +94,7 @@ func TestObjectsFollowTheImage(t *testing.T) {
 			if clipped { // What is left of the box may be larger than what is left of the object.
 				off = max(0, off*[4]float64{1, 1, -1, -1}[i])
 			}
-			if out.Labels[0] != 4 || math.Abs(off) > 2.5 {
+			if out.Labels[0] != 4 || !(math.Abs(off) <= 2.5) {
 				t.Errorf("epoch %d: box %v of class %d, the pixels are in %v", epoch, out.Boxes[:4], out.Labels[0], want)
 				break
 			}

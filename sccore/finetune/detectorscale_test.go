@@ -108,7 +108,7 @@ func TestDetectionsWithSmallPatches(t *testing.T) {
 				continue
 			}
 			image := i / (len(got) / 2)
-			if most := float32(smallSizes[2*image+1-i%2]); x < 0 || x > most || math.Abs(float64(x-want[i]/2)) > 1e-4 {
+			if most := float32(smallSizes[2*image+1-i%2]); x < 0 || x > most || !(math.Abs(float64(x-want[i]/2)) <= 1e-4) {
 				t.Errorf("%s: number %d of box %d is %g, want %g, at most %g", name, i%4, i/4, x, want[i]/2, most)
 			}
 			far = max(far, x)

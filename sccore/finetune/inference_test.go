@@ -125,10 +125,10 @@ func TestEvaluate(t *testing.T) {
 	result, err := p.Evaluate(t.Context(), painted(4), func(_ context.Context, crops Canvases) (Logits, error) {
 		return Logits{1, 1, 3, []float32{1, 1, 1}}, nil // Of equal logits the first class wins.
 	})
-	if want := 100 * float64(red) / float64(annotated); err != nil || math.Abs(result.Accuracy-want) > 1e-9 || math.Abs(result.MIoU-want/3) > 1e-9 {
+	if want := 100 * float64(red) / float64(annotated); err != nil || !(math.Abs(result.Accuracy-want) <= 1e-9) || !(math.Abs(result.MIoU-want/3) <= 1e-9) {
 		t.Errorf("always red: %+v, %v, want accuracy %g", result, err, want)
 	}
-	if counts := stats.ByImage(result.ByImage); len(counts) != 4 || math.Abs(counts.Score(nil)-result.MIoU) > 1e-9 {
+	if counts := stats.ByImage(result.ByImage); len(counts) != 4 || !(math.Abs(counts.Score(nil)-result.MIoU) <= 1e-9) {
 		t.Errorf("always red: mIoU %g by %d images, %g of all", counts.Score(nil), len(counts), result.MIoU)
 	}
 }
@@ -145,6 +145,7 @@ func TestNetworkSeesWholePatches(t *testing.T) {
 		{SegmentationInference{Scale: Scale{512, 128}, Mode: Whole, Divisor: 32}, datasets.Size{Height: 128, Width: 193}, datasets.Size{Height: 128, Width: 224}},
 		{SegmentationInference{Scale: Scale{2048, 512}, Mode: Slide, CropSize: 512, Stride: 341}, datasets.Size{Height: 200, Width: 1000}, datasets.Size{Height: 416, Width: 512}},
 		{SegmentationInference{Scale: Scale{512, 128}, Mode: Slide, CropSize: 96, Stride: 64}, datasets.Size{Height: 128, Width: 193}, datasets.Size{Height: 96, Width: 96}},
+		{SegmentationInference{Scale: Scale{512, 128}, Mode: Whole, CropSize: 100}, datasets.Size{Height: 128, Width: 193}, datasets.Size{Height: 128, Width: 208}},
 	} {
 		p, err := s.Inference(c.p)
 		if err != nil {

@@ -235,15 +235,17 @@ type SegmentationInference struct {
 	Mode     InferenceMode `json:"mode" oneof:"slide|whole"`            // What the network sees of an image: slide for overlapping crops, whole for the whole image.
 	CropSize int           `json:"crop_size,omitzero" range:"[0,2^14]"` // Height and width of crops in pixels, with mode slide. A shorter image has shorter crops.
 	Stride   int           `json:"stride,omitzero" range:"[0,2^14]"`    // Pixels from one crop to the next, at most CropSize, with mode slide. The last crop ends with the image.
-	// Divisor rounds the sides of what the network sees up to multiples: the image's, or with mode slide those that are shorter than a crop; 0 for 1. It is
-	// itself rounded up to whole patches. XCiT's recipe of semantic FPN has 32.
+	// Divisor rounds the sides of the resized image up to multiples, for networks that see whole patches; 0 for 1. XCiT's recipe of semantic FPN has 32.
 	Divisor int `json:"divisor,omitzero" range:"[0,2^14]"`
+
+	patch int // What the network sees is rounded up to multiples of it; 0 for 1.
 }
 
-// Inference is p for the network, which sees whole patches: the divisor is rounded up to them. Crops that are not made of them are an error.
+// Inference is p for the network, which sees whole patches: images are rounded up to them, and with mode slide the sides that are shorter than a crop. Crops that are
+// not made of them are an error.
 func (s Segmenter) Inference(p SegmentationInference) (SegmentationInference, error) {
-	p.Divisor = roundUp(max(1, p.Divisor), s.ViT.PatchSize)
-	return p, s.ViT.CheckSize("inference.crop_size", p.CropSize)
+	p.patch = s.ViT.PatchSize
+	return p, s.ViT.CheckSize("inference.crop_size", lo.Ternary(p.Mode == Slide, p.CropSize, 0))
 }
 
 // InferenceMode says what a network sees of an image.
@@ -297,8 +299,8 @@ func (p SegmentationInference) Predict(ctx context.Context, a *datasets.Segmente
 	from := datasets.Size{Height: a.Height, Width: a.Width}
 	size := p.Scale.Of(from)
 	for _, side := range []*int{&size.Height, &size.Width} {
-		if p.Mode == Whole || *side < p.CropSize {
-			*side = roundUp(*side, max(1, p.Divisor))
+		if *side = roundUp(*side, max(1, p.Divisor)); p.Mode == Whole || *side < p.CropSize {
+			*side = roundUp(*side, max(1, p.patch))
 		}
 	}
 	pixels := make([]uint8, 3*size.Height*size.Width)

@@ -72,7 +72,7 @@ func TestLabelsFollowTheImage(t *testing.T) {
 						gotColumn != labelColumn && (gotColumn != labelColumn-1 || column*a.Width%g.size.Width != 0) {
 						t.Fatalf("label %d at (%d, %d) of %+v, want row %d, column %d", label, x, y, g, labelRow, labelColumn)
 					}
-					if math.Abs(float64(pixel[0])-8*atColumn) > 1 || math.Abs(float64(pixel[1])-8*atRow) > 1 || pixel[2] != 77 {
+					if !(math.Abs(float64(pixel[0])-8*atColumn) <= 1) || !(math.Abs(float64(pixel[1])-8*atRow) <= 1) || pixel[2] != 77 {
 						t.Fatalf("colour %v at (%d, %d) of %+v, want %g, %g, 77", pixel, x, y, g, 8*atColumn, 8*atRow)
 					}
 				}

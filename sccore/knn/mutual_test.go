@@ -36,7 +36,7 @@ func TestMutualIsNumpys(t *testing.T) {
 			continue
 		}
 		for i, want := range c.Matches {
-			if got[i].First != int(want[0]) || got[i].Second != int(want[1]) || math.Abs(got[i].Similarity-want[2]) > 2e-6 {
+			if got[i].First != int(want[0]) || got[i].Second != int(want[1]) || !(math.Abs(got[i].Similarity-want[2]) <= 2e-6) {
 				t.Errorf("match %d: %+v, want %v", i, got[i], want)
 			}
 		}
@@ -46,7 +46,7 @@ func TestMutualIsNumpys(t *testing.T) {
 func TestMutualByHand(t *testing.T) {
 	// Two features of the first set are nearest to the one feature of the second, and the lower one is its nearest.
 	got, err := Mutual([]float32{2, 0, 1, 0, 0, 1}, []float32{3, 0}, 2, 0)
-	if err != nil || len(got) != 1 || got[0].First != 0 || got[0].Second != 0 || math.Abs(got[0].Similarity-1) > 1e-6 {
+	if err != nil || len(got) != 1 || got[0].First != 0 || got[0].Second != 0 || !(math.Abs(got[0].Similarity-1) <= 1e-6) {
 		t.Error(got, err)
 	}
 	if got, err := Mutual([]float32{1}, nil, 1, 0); got != nil || err != nil {

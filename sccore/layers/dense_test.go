@@ -35,7 +35,7 @@ func TestDenseStartsAsPyTorchs(t *testing.T) {
 		}
 		n := float64(len(weight) + len(bias))
 		// A uniform distribution has mean 0 and variance 0.25²/3; allow four standard errors.
-		if mean, variance := sum/n, square/n; math.Abs(mean) > 4*0.25/math.Sqrt(3*n) || math.Abs(variance/(0.25*0.25/3)-1) > 4*0.9/math.Sqrt(n) {
+		if mean, variance := sum/n, square/n; !(math.Abs(mean) <= 4*0.25/math.Sqrt(3*n)) || !(math.Abs(variance/(0.25*0.25/3)-1) <= 4*0.9/math.Sqrt(n)) {
 			t.Errorf("initial values have mean %v and variance %v", mean, variance)
 		}
 		x := float64s(sines[float32](1, 2, 16))

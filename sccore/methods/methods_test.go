@@ -172,7 +172,7 @@ func TestLearns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if spread.Rank < 1.5 {
+		if !(spread.Rank >= 1.5) {
 			t.Errorf("%s: features collapsed, %+v", method, spread)
 		}
 		t.Logf("%s: loss %.3f to %.3f, k-NN %.1f to %.1f %%, %+v", method, early, late, untrained, accuracy, spread)

@@ -43,7 +43,7 @@ func TestSimilarity(t *testing.T) {
 	}
 	// By hand: x = ±(1, 0), ±(0, 1) and its first axis alone.
 	x, y := []float32{1, 0, -1, 0, 0, 1, 0, -1}, []float32{1, 0, -1, 0, 0, 0, 0, 0}
-	if got, err := MeasureSimilarity(x, y, 2); err != nil || math.Abs(got.CKA-1/math.Sqrt2) > 1e-12 || got.Cosine != 0.5 {
+	if got, err := MeasureSimilarity(x, y, 2); err != nil || !(math.Abs(got.CKA-1/math.Sqrt2) <= 1e-12) || got.Cosine != 0.5 {
 		t.Errorf("one of two axes: %+v, %v", got, err)
 	}
 	for _, bad := range [][]float32{nil, {1}, {1, 2}, {float32(math.NaN()), 1, 2, 3, 1, 1, 1, 1}} {
@@ -102,7 +102,7 @@ func TestKeptNeighboursByBruteForce(t *testing.T) {
 		if n > 7 && (want < 0.3 || want > 0.7) {
 			t.Errorf("%d places: the brute force keeps %g, which tests little", n, want)
 		}
-		if got, err := MeasureSimilarity(a, b, dim); err != nil || math.Abs(got.Kept-want) > 1e-12 {
+		if got, err := MeasureSimilarity(a, b, dim); err != nil || !(math.Abs(got.Kept-want) <= 1e-12) {
 			t.Errorf("%d places: %g of the neighbours are kept, want %g, %v", n, got.Kept, want, err)
 		}
 	}

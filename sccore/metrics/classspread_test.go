@@ -63,7 +63,7 @@ func TestSpreadOfClassesSplitsTheVariance(t *testing.T) {
 			return ClassSpread{Within: parts[0], Between: parts[1]}
 		}
 		got := measure(features, labels)
-		if math.Abs(got.Within-within/count) > 1e-12 || math.Abs(got.Between-between/count) > 1e-12 || math.Abs(got.Within+got.Between-whole/count) > 1e-12 {
+		if !(math.Abs(got.Within-within/count) <= 1e-12) || !(math.Abs(got.Between-between/count) <= 1e-12) || !(math.Abs(got.Within+got.Between-whole/count) <= 1e-12) {
 			t.Errorf("%+v, want %g and %g, together %g", got, within/count, between/count, whole/count)
 		}
 		for name, c := range map[string]struct {

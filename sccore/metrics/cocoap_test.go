@@ -51,7 +51,7 @@ func TestEvaluateCOCOGolden(t *testing.T) {
 				t.Fatalf("set %d: %v", seed, err)
 			}
 			for i, v := range got.Numbers() {
-				if compared++; math.Abs(v-want[i]) > 1e-12 || math.IsNaN(v) {
+				if compared++; !(math.Abs(v-want[i]) <= 1e-12) || math.IsNaN(v) {
 					t.Errorf("set %d, %s, number %d: %g, pycocotools has %g", seed, kind, i, v, want[i])
 				}
 			}

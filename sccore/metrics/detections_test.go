@@ -190,7 +190,7 @@ func TestOddFilesAreReadAsPycocotoolsReadsThem(t *testing.T) {
 			t.Errorf("%s: %v", c.Name, err)
 			continue
 		}
-		if got, err := metrics.EvaluateCOCO(truth, found, metrics.Boxes); err != nil || math.Abs(got.AP-c.AP) > 1e-12 {
+		if got, err := metrics.EvaluateCOCO(truth, found, metrics.Boxes); err != nil || !(math.Abs(got.AP-c.AP) <= 1e-12) {
 			t.Errorf("%s: AP %.13f, pycocotools has %.13f, %v", c.Name, got.AP, c.AP, err)
 		}
 	}

@@ -72,14 +72,14 @@ func TestEvaluateJFBounds(t *testing.T) {
 		}
 		return metrics.MeanJF(all)
 	}
-	if got := measure(truth, truth, 3); math.Abs(got.Mean()-1) > 1e-12 || math.Abs(got.J.Recall-1) > 1e-12 || math.Abs(got.F.Decay) > 1e-12 {
+	if got := measure(truth, truth, 3); !(math.Abs(got.Mean()-1) <= 1e-12) || !(math.Abs(got.J.Recall-1) <= 1e-12) || !(math.Abs(got.F.Decay) <= 1e-12) {
 		t.Errorf("the truth itself scores %+v", got)
 	}
 	if got := measure(empty, empty, 2); got.Mean() != 1 {
 		t.Errorf("empty predictions of an absent object score %+v", got)
 	}
 	// The object in front is absent in one of the six frames, the only one where an empty prediction is right.
-	if got := measure(truth, empty, 1); math.Abs(got.J.Mean-1.0/6) > 1e-12 || math.Abs(got.F.Mean-1.0/6) > 1e-12 {
+	if got := measure(truth, empty, 1); !(math.Abs(got.J.Mean-1.0/6) <= 1e-12) || !(math.Abs(got.F.Mean-1.0/6) <= 1e-12) {
 		t.Errorf("empty predictions score %+v", got)
 	}
 	// Labels beyond the objects of the first mask count as background, as in the DAVIS code.

@@ -49,7 +49,7 @@ func TestConfusionGolden(t *testing.T) {
 		}
 	}
 	got := confusion.Segmentation()
-	if math.Abs(got.MIoU-100*golden.MIoU) > 1e-4 || math.Abs(got.Accuracy-100*golden.Accuracy) > 1e-9 {
+	if !(math.Abs(got.MIoU-100*golden.MIoU) <= 1e-4) || !(math.Abs(got.Accuracy-100*golden.Accuracy) <= 1e-9) {
 		t.Errorf("mIoU %.5f and accuracy %.5f, torchmetrics %.5f and %.5f", got.MIoU, got.Accuracy, 100*golden.MIoU, 100*golden.Accuracy)
 	}
 	for class, want := range golden.IoU {
@@ -101,7 +101,7 @@ func TestCommonest(t *testing.T) {
 		t.Fatal(err)
 	}
 	class, everywhere := c.Segmentation().Commonest()
-	if class != 1 || math.Abs(everywhere.MIoU-20) > 1e-9 || math.Abs(everywhere.Accuracy-60) > 1e-9 {
+	if class != 1 || !(math.Abs(everywhere.MIoU-20) <= 1e-9) || !(math.Abs(everywhere.Accuracy-60) <= 1e-9) {
 		t.Errorf("class %d, mIoU %g and accuracy %g, want 1, 20 and 60", class, everywhere.MIoU, everywhere.Accuracy)
 	}
 }

@@ -34,7 +34,7 @@ func TestMeasureSpread(t *testing.T) {
 		}
 		return row
 	})
-	if math.Abs(sphere.Std-1) > 0.02 || math.Abs(sphere.Rank-dim) > 0.1 {
+	if !(math.Abs(sphere.Std-1) <= 0.02) || !(math.Abs(sphere.Rank-dim) <= 0.1) {
 		t.Errorf("on the whole sphere: %+v, want std 1 and rank %d", sphere, dim)
 	}
 	point := spread(func() []float32 { return []float32{1, 2, 3, 4, 0, 0, 0, 0} })
@@ -46,7 +46,7 @@ func TestMeasureSpread(t *testing.T) {
 		return []float32{float32(math.Cos(angle)), float32(math.Sin(angle)), 0, 0, 0, 0, 0, 0}
 	})
 	// Two of eight standard deviations are √½ and the others 0: √8 times their mean is ½.
-	if math.Abs(plane.Rank-2) > 0.01 || math.Abs(plane.Std-0.5) > 0.01 {
+	if !(math.Abs(plane.Rank-2) <= 0.01) || !(math.Abs(plane.Std-0.5) <= 0.01) {
 		t.Errorf("on a circle: %+v, want std 0.5 and rank 2", plane)
 	}
 	if _, err := metrics.MeasureSpread([]float32{1, 2}, 2); err == nil {
@@ -100,7 +100,7 @@ func TestCovarianceOfAGraph(t *testing.T) {
 		std += math.Sqrt(dim) * sigma / dim
 	}
 	host, err := metrics.MeasureSpread(flat, dim)
-	if err != nil || math.Abs(host.Std-std) > 1e-12 {
+	if err != nil || !(math.Abs(host.Std-std) <= 1e-12) {
 		t.Errorf("on the host %+v, %v, want std %g", host, err, std)
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
@@ -116,7 +116,7 @@ func TestCovarianceOfAGraph(t *testing.T) {
 				}
 			}
 		}
-		if of := metrics.SpreadOf(covariance); math.Abs(of.Std-host.Std) > 1e-5 || math.Abs(of.Rank-host.Rank) > 1e-4 {
+		if of := metrics.SpreadOf(covariance); !(math.Abs(of.Std-host.Std) <= 1e-5) || !(math.Abs(of.Rank-host.Rank) <= 1e-4) {
 			t.Errorf("%+v, want %+v", *of, host)
 		}
 	})

@@ -120,7 +120,7 @@ func TestClippingLeavesShortGradientsAndBoundsLongOnes(t *testing.T) {
 		for _, c := range []struct{ x, y, factor, norm float64 }{{0.3, 0.4, 1, 0.5}, {30, 40, 1 / (50 + 1e-6), 50}, {0, 0, 1, 0}} {
 			out := clip.MustCall([]float64{c.x}, [][]float64{{c.y}})
 			x, y, norm := out[0].Value().([]float64)[0], out[1].Value().([][]float64)[0][0], out[2].Value().(float64)
-			if math.Abs(x-c.x*c.factor) > 1e-12 || math.Abs(y-c.y*c.factor) > 1e-12 || math.Abs(norm-c.norm) > 1e-12 {
+			if !(math.Abs(x-c.x*c.factor) <= 1e-12) || !(math.Abs(y-c.y*c.factor) <= 1e-12) || !(math.Abs(norm-c.norm) <= 1e-12) {
 				t.Errorf("(%g, %g) is clipped to (%g, %g) with norm %g", c.x, c.y, x, y, norm)
 			}
 		}

@@ -277,7 +277,7 @@ func ReadMetrics(file string) (points []map[string]string, err error) {
 func NewViewer(b compute.Backend, weightsFile string, images []string, size int) (_ *features.Viewer, err error) {
 	defer try.Handle(&err)
 	v := try.E1(sccore.EncoderOf(weightsFile))
-	try.E(weights.CheckColours(weightsFile))
+	try.E(weights.CheckColours(weightsFile, datasets.DefaultPreprocessing()))
 	size = cmp.Or(size, v.NearestSize(224))
 	set := &datasets.Images{Name: "images", Height: size, Width: size}
 	for _, path := range images {

@@ -81,7 +81,7 @@ func TestCompilationIsNotAStep(t *testing.T) {
 	done = steps(s, c, done, 97, 100*time.Millisecond)
 	check := func(when string, left time.Duration) {
 		t.Helper()
-		if rate := s.Rate(); math.Abs(rate-10) > 0.01 || (s.Left()-left).Abs() > time.Second {
+		if rate := s.Rate(); !(math.Abs(rate-10) <= 0.01) || (s.Left()-left).Abs() > time.Second {
 			t.Errorf("%s: %g/s, %s left; want 10/s, %s", when, rate, s.Left(), left)
 		}
 	}

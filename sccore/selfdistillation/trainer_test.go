@@ -286,7 +286,7 @@ func TestConfigure(t *testing.T) {
 	if err := errors.Join(trainer.Configure(data, longer), trainer.Begin(1)); err != nil {
 		t.Fatal(err)
 	}
-	if m := learn(t, trainer, 1)[0]; trainer.Steps() != 8 || math.Abs(m.LearningRate-1e-2) > 1e-6 {
+	if m := learn(t, trainer, 1)[0]; trainer.Steps() != 8 || !(math.Abs(m.LearningRate-1e-2) <= 1e-6) {
 		t.Errorf("%d steps, rate %g", trainer.Steps(), m.LearningRate)
 	}
 	wider := tiny(DINO)

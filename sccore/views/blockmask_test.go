@@ -73,7 +73,7 @@ func TestBlockMaskDraw(t *testing.T) {
 			total += float64(masked) / (rows * columns)
 		}
 	}
-	if drawn := float64(views * len(images)); math.Abs(float64(empty)/drawn-0.5) > 0.07 || math.Abs(total/drawn-0.15) > 0.02 {
+	if drawn := float64(views * len(images)); !(math.Abs(float64(empty)/drawn-0.5) <= 0.07) || !(math.Abs(total/drawn-0.15) <= 0.02) {
 		t.Errorf("%.2f of the views have no mask, and %.3f of the patches are masked", float64(empty)/drawn, total/drawn)
 	}
 	// A mask depends on nothing but its own seed, epoch, image and view.

@@ -58,12 +58,12 @@ func ReadPreprocessing(weightsFile string) (p datasets.Preprocessing, size int, 
 	return datasets.DefaultPreprocessing(), 224, "", nil
 }
 
-// CheckColours returns an error if the makers of weights standardise images otherwise than trainings, experiments and pictures do.
-func CheckColours(weightsFile string) (err error) {
+// CheckColours returns an error if the makers of weights standardise images otherwise than ours.
+func CheckColours(weightsFile string, ours datasets.Preprocessing) (err error) {
 	defer try.Handle(&err)
 	p, _, source := try.E3(ReadPreprocessing(weightsFile))
-	if ours := datasets.DefaultPreprocessing(); p.Mean != ours.Mean || p.Std != ours.Std {
-		return fmt.Errorf("%s: images have mean %v and std %v, here they have ImageNet's", source, p.Mean, p.Std)
+	if p.Mean != ours.Mean || p.Std != ours.Std {
+		return fmt.Errorf("%s: images have mean %v and std %v, here they have %v and %v", cmp.Or(source, weightsFile), p.Mean, p.Std, ours.Mean, ours.Std)
 	}
 	return nil
 }

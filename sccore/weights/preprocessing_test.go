@@ -101,7 +101,7 @@ func TestReadPreprocessing(t *testing.T) {
 		if err != nil || p.Describe(size) != c.want || c.from == "" && source != "" || c.from != "" && source != filepath.Join(dir, c.from) {
 			t.Errorf("%s: %q from %q, %v; want %q from %q", name, p.Describe(size), source, err, c.want, c.from)
 		}
-		if err := CheckColours(filepath.Join(dir, "model.safetensors")); (err == nil) != strings.Contains(c.want, "ImageNet's") {
+		if err := CheckColours(filepath.Join(dir, "model.safetensors"), datasets.DefaultPreprocessing()); (err == nil) != strings.Contains(c.want, "ImageNet's") {
 			t.Errorf("%s: the colours of %q: %v", name, c.want, err)
 		}
 	}

@@ -213,7 +213,7 @@ func TestAblationClaims(t *testing.T) {
 	}
 	// CoTAP is the third part: it adds 3 points here, and 2.8 in the paper.
 	ours, paper = Parts(results).Series[0], Parts(results).Series[1]
-	if len(ours.Values) != len(parts) || len(ours.Values[2]) != 3 || ours.Values[2][0] != 3 || math.Abs(paper.Y[2]-2.8) > 1e-9 {
+	if len(ours.Values) != len(parts) || len(ours.Values[2]) != 3 || ours.Values[2][0] != 3 || !(math.Abs(paper.Y[2]-2.8) <= 1e-9) {
 		t.Errorf("parts: %+v, %+v", ours, paper)
 	}
 }

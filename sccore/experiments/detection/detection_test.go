@@ -147,7 +147,7 @@ func TestClaims(t *testing.T) {
 		}
 		claim := figures.Claims()[at]
 		evidence, err := Study.Experiment().Measure(records, study.Quick, claim.Kind, claim)
-		if err != nil || len(evidence[0].Values) != 3 || math.Abs(evidence[0].Values[1]-want) > 1e-9 {
+		if err != nil || len(evidence[0].Values) != 3 || !(math.Abs(evidence[0].Values[1]-want) <= 1e-9) {
 			t.Errorf("%s: %+v, %v, want %g for seed 1", part, evidence, err, want)
 		}
 		if _, verdict := claim.Evaluate(evidence[0].Values); verdict != figures.HoldsAlone {

@@ -131,7 +131,7 @@ func test(t *finetune.SegmentationTrainer, r *run, config finetune.SegmentationT
 	r.Say("evaluating on %d images", images.Len())
 	inference := try.E1(config.Segmenter.Inference(c.Inference))
 	tested := try.E1(inference.Evaluate(r.Context, images, t.Segment))
-	description := finetune.SegmenterDescription{Dataset: r.Data.Name, Classes: images.Classes, Colours: images.ClassColours(), Inference: inference}
+	description := finetune.SegmenterDescription{Dataset: r.Data.Name, Classes: images.Classes, Colours: images.ClassColours(), Inference: c.Inference}
 	try.E(t.Export(filepath.Join(r.Dir, encoders.Model), description, map[string]string{"cell": r.Cell.Name()}))
 	details := map[string]float64{"accuracy": tested.Accuracy, "loss": last.Loss}
 	for class, iou := range tested.IoU {

@@ -1,13 +1,17 @@
 package mainresults
 
 import (
+	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/encoders"
+	"github.com/semcon/semcon/sccore/weights"
 )
 
 // Records of before had pictures cropped and then resized, and their configurations do not name the preprocessing. They are kept, but they are not shown
@@ -61,6 +65,34 @@ func TestPreprocessingIsASetting(t *testing.T) {
 	for set, want := range map[string]string{"preprocessing.crop_mode=whole": "crops of one size", "preprocessing.crop_pct=2": "crop_pct 2", "preprocessing.mean=[1,2]": "mean"} {
 		if _, err := grid.Config(study.Full, evaluation.ImageNet, "", []string{set}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", set, err, want)
+		}
+	}
+}
+
+// TestColoursOfOtherMakers: the settings have to say what a file beside the weights says.
+func TestColoursOfOtherMakers(t *testing.T) {
+	_, store, err := evaluation.RandomViT("vit-tiny", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := encoder.ViTByName("vit-tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, half := filepath.Join(t.TempDir(), weights.ModelFile), datasets.DefaultPreprocessing()
+	half.Mean, half.Std = [3]float64{0.5, 0.5, 0.5}, [3]float64{0.5, 0.5, 0.5}
+	if err := errors.Join(weights.Export(file, weights.Timm, store, "/", v, nil, nil), weights.WriteConfig(file, weights.Timm, v, half, 32)); err != nil {
+		t.Fatal(err)
+	}
+	set := []string{"weights.mine=" + file}
+	for _, dataset := range []string{evaluation.ImageNet, encoders.COCOStuff} {
+		o := study.Options{Profile: study.Quick, Data: "data", Seeds: 1, Set: set, Out: t.TempDir()}
+		if _, err := Study.Cells(o, dataset); err == nil || !strings.Contains(err.Error(), "images have mean [0.5 0.5 0.5]") {
+			t.Errorf("%s: %v", dataset, err)
+		}
+		o.Set = append(o.Set, "preprocessing.mean=[0.5,0.5,0.5]", "preprocessing.std=[0.5,0.5,0.5]")
+		if cells, err := Study.Cells(o, dataset); err != nil || len(cells) != 2 {
+			t.Errorf("%s: %d cells, %v", dataset, len(cells), err)
 		}
 	}
 }

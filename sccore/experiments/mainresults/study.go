@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -26,7 +27,7 @@ var grid = encoders.Grid[Config]{
 		}
 		return c
 	},
-	Rules: Config.check, On: Config.on,
+	Rules: Config.check, On: Config.on, Colours: Config.colours,
 }
 
 // Study is the experiment.
@@ -84,6 +85,11 @@ func (c Config) on(dataset string) Config {
 		c.Preprocessing = colours
 	}
 	return c
+}
+
+// colours has the mean and the deviation that images are standardised by.
+func (c Config) colours() datasets.Preprocessing {
+	return lo.Ternary(c.Preprocessing == datasets.Preprocessing{}, datasets.DefaultPreprocessing(), c.Preprocessing)
 }
 
 // check returns an error that names the first value out of range.

@@ -66,7 +66,7 @@ func TestRecallRecordsAndTables(t *testing.T) {
 		}
 		for line, want := range [][]float64{{1, 1}, {5, 6}, {3, 3.5}} { // Alignment − random weights, the full method − these, and the full method − its control.
 			for i, cell := range gains.Rows[line].Cells {
-				if len(cell.Ours) != 2 || math.Abs(cell.Ours[0]-want[0]) > 1e-9 || math.Abs(cell.Ours[1]-want[1]) > 1e-9 {
+				if len(cell.Ours) != 2 || !(math.Abs(cell.Ours[0]-want[0]) <= 1e-9) || !(math.Abs(cell.Ours[1]-want[1]) <= 1e-9) {
 					t.Errorf("%s, column %d: %v, want %v", gains.Rows[line].Heads, i, cell.Ours, want)
 				}
 			}
@@ -94,7 +94,7 @@ func TestRecallOfAFolder(t *testing.T) {
 		}
 		var counts stats.ByImage
 		content, err := os.ReadFile(r.File(out, r.Images))
-		if errors.Join(err, json.Unmarshal(content, &counts)) != nil || len(counts) != 20 || math.Abs(counts.Score(nil)-r.Value) > 1e-9 {
+		if errors.Join(err, json.Unmarshal(content, &counts)) != nil || len(counts) != 20 || !(math.Abs(counts.Score(nil)-r.Value) <= 1e-9) {
 			t.Errorf("%s: recall %g, by image %g of %d images, want 20, %v", r.Cell, r.Value, counts.Score(nil), len(counts), err)
 		}
 	}

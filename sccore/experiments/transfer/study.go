@@ -221,7 +221,10 @@ func test(t *trainer, r *run, _ evaluation.SegmentationConfig, losses []float32)
 	tested := try.E1(evaluate(r, t, r.Data.tested))
 	c := r.Cell.Config
 	_, best := lo.MaxIndexBy(heldOut, func(a, b metrics.Segmentation) bool { return a.MIoU > b.MIoU })
-	details := map[string]float64{"accuracy": tested[best].Accuracy, "rate": c.LearningRates[best], "loss": float64(losses[best])}
+	details := map[string]float64{"accuracy": tested[best].Accuracy, "rate": c.LearningRates[best]}
+	if losses[best] < math.MaxFloat32 {
+		details["loss"] = float64(losses[best])
+	}
 	for i, rate := range c.LearningRates {
 		details[fmt.Sprintf("held_out_miou_rate_%g", rate)], details[fmt.Sprintf("miou_rate_%g", rate)] = heldOut[i].MIoU, tested[i].MIoU
 	}

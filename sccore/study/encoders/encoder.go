@@ -1,7 +1,6 @@
 package encoders
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -55,7 +54,7 @@ type Encoder struct {
 func (e Encoder) read() (_ *weights.Import, err error) {
 	defer try.Handle(&err)
 	read := try.E1(weights.ReadViT(e.Weights, encoder.ViT{}, "", strings.Fields(e.Ignore)...))
-	try.E(cmp.Or(read.Complete(), weights.CheckColours(e.Weights)))
+	try.E(read.Complete())
 	return read, nil
 }
 

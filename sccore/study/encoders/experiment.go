@@ -21,6 +21,7 @@ import (
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/weights"
 )
 
 // Experiment is an evaluation of frozen encoders: each encoder on each dataset, in each variant. C is the configuration of a cell, which embeds [Config].
@@ -142,6 +143,8 @@ type Grid[C comparable] struct {
 	Base  func(profile study.Profile, dataset string) C // The configuration that the settings of profiles change. Optional: without it, all is 0.
 	Rules func(config C, dataset string) error          // Rules that depend on the dataset. Optional.
 	On    func(config C, dataset string) C              // Leaves out the settings that a dataset does not use. Optional.
+
+	Colours func(config C) datasets.Preprocessing // What images are standardised by, which the makers of weights must do alike. Optional: else it is the default.
 }
 
 // Defaults is the configuration of a profile without the encoder and before --set. Facts of its settings are the profile, the kind of images, the dataset and the variant.
@@ -196,7 +199,13 @@ func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], 
 			if variant != "" {
 				cell.Path = append(cell.Path, variant)
 			}
-			*encoderOf(&cell.Config) = e.Encoder
+			if *encoderOf(&cell.Config) = e.Encoder; e.Weights != "" {
+				ours := datasets.DefaultPreprocessing()
+				if g.Colours != nil {
+					ours = g.Colours(cell.Config)
+				}
+				try.E(weights.CheckColours(e.Weights, ours))
+			}
 			cells = append(cells, cell)
 		}
 	}

@@ -17,7 +17,7 @@ func mean(values []float64) float64 { return floats.Sum(values) / float64(len(va
 // nearly checks a number; NaN equals NaN.
 func nearly(t *testing.T, what string, got, want float64) {
 	t.Helper()
-	if math.IsNaN(want) != math.IsNaN(got) || !(math.Abs(got-want) <= 1e-9*max(1, math.Abs(want))) {
+	if math.IsNaN(want) != math.IsNaN(got) || math.Abs(got-want) > 1e-9*max(1, math.Abs(want)) {
 		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }

@@ -39,7 +39,7 @@ func readGolden(t *testing.T) (golden struct {
 // near checks a number; NaN equals NaN.
 func near(t *testing.T, what string, got, want float64) {
 	t.Helper()
-	if math.IsNaN(want) != math.IsNaN(got) || !(math.Abs(got-want) <= 1e-9*max(1, math.Abs(want))) {
+	if math.IsNaN(want) != math.IsNaN(got) || math.Abs(got-want) > 1e-9*max(1, math.Abs(want)) {
 		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package sccore
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/samber/lo"
 	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/weights"
@@ -223,6 +225,7 @@ func TeacherOf(path string) (Teacher, error) {
 		vit, err = weights.Identify(path)
 		config.Encoder, config.Prototypes = vit.Name, vit.Prototypes
 	}
+	err = cmp.Or(err, weights.CheckColours(path, datasets.DefaultPreprocessing()))
 	if err == nil && config.Prototypes > 0 {
 		err = fmt.Errorf("%s has an Object-Aware Filter; want a checkpoint without one, such as first/final.safetensors of a run of pretrain", path)
 	}

@@ -172,14 +172,14 @@ func (t *Trainer) BeginFrom(path string, seed uint64, ignore ...string) (err err
 	})
 }
 
-// CheckStart returns an error that names the file unless [Trainer.BeginFrom] can read it with a configuration and the keys to ignore. It compiles nothing. Whether a checkpoint
-// has all variables is left to BeginFrom.
+// CheckStart returns an error that names the file unless [Trainer.BeginFrom] can read it with a configuration and the keys to ignore, and its makers standardise images as
+// trainings do. It compiles nothing. Whether a checkpoint has all variables is left to BeginFrom.
 func CheckStart(path string, config Config, ignore ...string) error {
 	named, err := readCheckpoint(path, ignore...)
 	if named == nil && err == nil {
 		_, err = weights.ReadViT(path, config.ViT(), "", ignore...)
 	}
-	return err
+	return cmp.Or(err, weights.CheckColours(path, datasets.DefaultPreprocessing()))
 }
 
 // EncoderOf returns the encoder in a file that [Trainer.BeginFrom] takes, without its weights. The error names the file.

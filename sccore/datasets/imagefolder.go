@@ -107,7 +107,8 @@ func (p *ImageFolder) add(folder string, above ...fs.FileInfo) (err error) {
 	return nil
 }
 
-// RunFile is the file in the folder of a training on one's own images. The folder may lie among these images, and its pictures are none of them.
+// RunFile is the name of the file that marks the folder of a training on a user's images. Pictures in such a folder are not among the images, even if it lies inside
+// their folder.
 const RunFile = "run.json"
 
 func isRun(tree fs.FS, folder string) bool {

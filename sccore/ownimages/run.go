@@ -169,7 +169,6 @@ func (r *run) open(ctx context.Context) (err error) {
 func (r *run) openInit(v encoder.ViT) (err error) {
 	defer try.Handle(&err)
 	path := r.Start.Init
-	try.E(weights.CheckColours(path, datasets.DefaultPreprocessing()))
 	config := sccore.Default().Adapt(v)
 	config.Prototypes, config.Lambdas.Prototypes = 0, 0
 	try.E(sccore.CheckStart(path, config, r.Start.Ignore...))

@@ -45,7 +45,7 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 	start := ""
 	if config.Init != "" { // Before anything is compiled or written.
 		digest := ""
-		if err = cmp.Or(sccore.CheckStart(config.Init, config.Second, config.patterns()...), weights.CheckColours(config.Init, datasets.DefaultPreprocessing())); err == nil {
+		if err = sccore.CheckStart(config.Init, config.Second, config.patterns()...); err == nil {
 			digest, err = weights.Digest(config.Init)
 		}
 		if err != nil {

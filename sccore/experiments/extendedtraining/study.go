@@ -100,7 +100,7 @@ var Study = maintable.Spec(study.Spec[Config, maintable.Data]{
 		defer try.Handle(&err)
 		for _, c := range cells {
 			if file := c.Config.Weights; file != "" { // Before anything is compiled or written.
-				if err := cmp.Or(sccore.CheckStart(file, c.Config.Second), weights.CheckColours(file, datasets.DefaultPreprocessing())); err != nil {
+				if err := sccore.CheckStart(file, c.Config.Second); err != nil {
 					return maintable.Data{}, study.BadOption{Err: fmt.Errorf("--set %s.weights=%s: %w", baselineOf(c), file, err)}
 				}
 			}

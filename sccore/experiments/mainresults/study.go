@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -27,7 +26,7 @@ var grid = encoders.Grid[Config]{
 		}
 		return c
 	},
-	Rules: Config.check, On: Config.on, Colours: Config.colours,
+	Rules: Config.check, On: Config.on, Colours: func(c Config) datasets.Preprocessing { return c.Preprocessing },
 }
 
 // Study is the experiment.
@@ -85,11 +84,6 @@ func (c Config) on(dataset string) Config {
 		c.Preprocessing = colours
 	}
 	return c
-}
-
-// colours has the mean and the deviation that images are standardised by.
-func (c Config) colours() datasets.Preprocessing {
-	return lo.Ternary(c.Preprocessing == datasets.Preprocessing{}, datasets.DefaultPreprocessing(), c.Preprocessing)
 }
 
 // check returns an error that names the first value out of range.

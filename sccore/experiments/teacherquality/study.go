@@ -154,11 +154,6 @@ func openPhotographs(o study.Options, c Config, seed int) (d data, err error) {
 	defer try.Handle(&err)
 	start := try.E1(weights.Digest(c.Init))
 	teacher := try.E1(weights.Digest(c.TeacherFile))
-	for name, file := range map[string]string{"init": c.Init, "teacher": c.TeacherFile} {
-		if err := weights.CheckColours(file, datasets.DefaultPreprocessing()); err != nil {
-			return d, study.BadOption{Err: fmt.Errorf("--set %s=%s: %w", name, file, err)}
-		}
-	}
 	if start == teacher {
 		return d, study.BadOption{Err: fmt.Errorf("--set teacher=%s has the same content as init=%s, want another encoder", c.TeacherFile, c.Init)}
 	}

@@ -144,7 +144,7 @@ type Grid[C comparable] struct {
 	Rules func(config C, dataset string) error          // Rules that depend on the dataset. Optional.
 	On    func(config C, dataset string) C              // Leaves out the settings that a dataset does not use. Optional.
 
-	Colours func(config C) datasets.Preprocessing // What images are standardised by, which the makers of weights must do alike. Optional: else it is the default.
+	Colours func(config C) datasets.Preprocessing // What images are standardised by, which the makers of weights must do alike. Optional, and 0 is the default.
 }
 
 // Defaults is the configuration of a profile without the encoder and before --set. Facts of its settings are the profile, the kind of images, the dataset and the variant.
@@ -200,11 +200,11 @@ func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], 
 				cell.Path = append(cell.Path, variant)
 			}
 			if *encoderOf(&cell.Config) = e.Encoder; e.Weights != "" {
-				ours := datasets.DefaultPreprocessing()
+				var ours datasets.Preprocessing
 				if g.Colours != nil {
 					ours = g.Colours(cell.Config)
 				}
-				try.E(weights.CheckColours(e.Weights, ours))
+				try.E(weights.CheckColours(e.Weights, cmp.Or(ours, datasets.DefaultPreprocessing())))
 			}
 			cells = append(cells, cell)
 		}

@@ -238,7 +238,7 @@ func TestHostileArchivesAreOneLine(t *testing.T) {
 		"no pickle":           {zipped(t, zip.Store, "readme", "hello"), "no data.pkl"},
 		"big-endian":          {zipped(t, zip.Store, "a/data.pkl", "}.", "a/byteorder", "big"), "little-endian"},
 		"flipped bit":         {flipped, "checksum"},
-		"other architecture":  {readFile(t, "convolution.pth"), "contains no vision transformer: none of its 2 keys ends with cls_token (bias, weight)"},
+		"other architecture":  {readFile(t, "convolution.pth"), "contains no vision transformer: none of its 2 keys ends with cls_token (bias, weight); CLIP, SigLIP and others without this key are not read"},
 		"not a number":        {readFile(t, "layouts/diverged.pth"), "key teacher.backbone.cls_token: has shape"},
 		"empty":               {nil, "too short"},
 		"text":                {[]byte("not found, sorry"), "neither a PyTorch"},

@@ -272,7 +272,7 @@ func findPrefix(keys []string, branch string) (prefix string, n Naming, err erro
 	case len(keys) == 0:
 		return "", "", errors.New("contains no vision transformer: there are no tensors in it")
 	case len(prefixes) == 0:
-		return "", "", fmt.Errorf("contains no vision transformer: none of its %d keys ends with cls_token (%.80s)",
+		return "", "", fmt.Errorf("contains no vision transformer: none of its %d keys ends with cls_token (%.80s); CLIP, SigLIP and others without this key are not read",
 			len(keys), strings.Join(keys[:min(3, len(keys))], ", "))
 	}
 	prefix, err = choosePrefix(prefixes, branch)

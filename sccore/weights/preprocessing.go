@@ -10,6 +10,7 @@ import (
 	"math"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"github.com/dsnet/try"
 	"github.com/samber/lo"
@@ -23,8 +24,8 @@ const maxConfig = 1 << 20
 
 // ReadPreprocessing reads how the makers of weights preprocess images, from timm's config.json or transformers' preprocessor_config.json beside the file of
 // weights. What such a file leaves out is the default of timm, or of the class of transformers' image processors. size is the side of a crop in pixels.
-// Without such a file it returns the default for crops of 224 pixels, and source is empty; else source is the file. The error names the file and what cannot
-// be done as it says.
+// Without such a file it returns the default for crops of 224 pixels, and source is empty; else source is the file. The name of Meta's own files of DINOv3 tells
+// which were trained on satellite images, whose mean and deviation differ. The error names the file and what cannot be done as it says.
 func ReadPreprocessing(weightsFile string) (p datasets.Preprocessing, size int, source string, err error) {
 	defer try.Handle(&err)
 	folder := filepath.Dir(weightsFile)
@@ -55,7 +56,11 @@ func ReadPreprocessing(weightsFile string) (p datasets.Preprocessing, size int, 
 			return p, size, path, nil
 		}
 	}
-	return datasets.DefaultPreprocessing(), 224, "", nil
+	p = datasets.DefaultPreprocessing()
+	if strings.Contains(filepath.Base(weightsFile), "pretrain_sat493m") {
+		p.Mean, p.Std = [3]float64{0.430, 0.411, 0.296}, [3]float64{0.213, 0.156, 0.143} // As DINOv3's README says.
+	}
+	return p, 224, "", nil
 }
 
 // CheckColours returns an error if the makers of weights standardise images otherwise than ours.

@@ -105,6 +105,11 @@ func TestReadPreprocessing(t *testing.T) {
 			t.Errorf("%s: the colours of %q: %v", name, c.want, err)
 		}
 	}
+	for file, mean := range map[string]float64{"dinov3_vitl16_pretrain_sat493m-eadcf0ff.pth": 0.430, "dinov3_vitl16_pretrain_lvd1689m-8aa4cbdd.pth": 0.485} { // Meta's own.
+		if p, _, _, err := ReadPreprocessing(filepath.Join(t.TempDir(), file)); err != nil || p.Mean[0] != mean {
+			t.Errorf("%s: mean %v, %v; want %v of red", file, p.Mean, err, mean)
+		}
+	}
 }
 
 // TestConfigsKeepWhereCropsAre writes each rounding of the margin for each library, and reads it back. timm refuses what it does not know in pretrained_cfg.

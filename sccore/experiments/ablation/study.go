@@ -241,7 +241,13 @@ func tables(r study.Results) []figures.Table {
 			}
 		}
 	}
-	return []figures.Table{main.Of(r), compared}
+	tables := []figures.Table{main.Of(r), compared}
+	if !slices.ContainsFunc(paper.Columns, func(column string) bool { return compares(r, column) }) {
+		printed := study.Table{Title: "Tab. ablation, as printed", Caption: "The paper's numbers, on ImageNet-1k and COCOStuff-27.", Unit: "%", Paper: Name}
+		printed.Rows = lo.Map(paper.Rows, func(line figures.PaperRow, _ int) study.Row { return study.Row{Heads: line.Heads} })
+		tables = append(tables, printed.Of(r))
+	}
+	return tables
 }
 
 // printedOf returns the paper's number of a line; NaN for other rows.

@@ -112,7 +112,7 @@ type MomentBound struct {
 	Value float64
 	// Geometric bounds the error by the mean over images of min(1, V/t²), where t is the distance from z̄ to the nearest border of its class's cell: it uses
 	// the similarity to each class mean where Value uses κ, a bound on all of them. It is never above Value. The gap between the true error and Geometric is
-	// due to Chebyshev's inequality alone (docs/theory.md, theorem 3); the gap between Geometric and Value comes from treating all other classes as one, by κ.
+	// due to the inequalities of Cauchy–Schwarz and Chebyshev (docs/theory.md, theorem 3). Value also treats all other classes as one, by κ.
 	Geometric              float64
 	Margined, Inside       float64 // The share of images with Γ > 0, and the share with t > 0, whose mean is classified correctly.
 	Within, Across, Spread float64 // The means over images of z̄ᵀμ_y, κ and V.

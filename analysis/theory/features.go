@@ -225,8 +225,8 @@ func drawn(classes, images, views int, seed uint64, draw func(i int, row []float
 type Toy struct {
 	Classes, Images, Views int // K classes, n images of each, m views of each image.
 	Parts, Size            int // The parts of an image, and the length p of the vector that describes a part's appearance.
-	// Shared is the share of parts that all images of a class have in common, in [0, 1]. They are neighbours on the ring, starting at a different
-	// place in each image. The other parts are the image's own.
+	// Shared is the share of parts that all images of a class have in common, in [0, 1]. They all look the same, as a texture does, and are neighbours on the ring,
+	// starting at a different place in each image. The other parts are the image's own.
 	Shared float64
 	// Crop is the share of parts that a view shows, in (0, 1]. Each view draws its own arc: at 1 there is no crop, and the smaller it is, the less
 	// two views of an image overlap.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +52,7 @@ func (c *weightChoice) read(path string) *weights.Import {
 		refuse(err != nil, "--arch: %v", err)
 		want = v
 	}
-	want.Positions = cmp.Or(encoder.Positions(c.Positions), want.Positions)
+	want.Positions = encoder.Positions(c.Positions) // By default the file's, also beside --arch.
 	read, err := weights.ReadViT(path, want, c.Branch, c.Ignore...)
 	if decide := (weights.Undecided{}); errors.As(err, &decide) {
 		err = fmt.Errorf("%w; %s", err, map[string]string{
@@ -274,6 +273,7 @@ func (v vitFile) export(source, out string, naming weights.Naming) {
 	fail(err != nil, "%s: %w", source, err)
 	store := try.E1(v.Store())
 	v.Release()
+	preprocessing, size, _ := try.E3(weights.ReadPreprocessing(source)) // Before anything is written.
 	metadata := map[string]string{
 		"source": filepath.Base(source), "format": "pt", "architecture": v.ViT.Name, "positions": string(v.ViT.Positions), // Beside a config.json they count.
 	}
@@ -281,7 +281,6 @@ func (v vitFile) export(source, out string, naming weights.Naming) {
 		metadata["ignored"] = strings.Join(v.Ignored, " ")
 	}
 	try.E(weights.Export(out, naming, store, "/", v.ViT, v.Head, metadata))
-	preprocessing, size, _ := try.E3(weights.ReadPreprocessing(source))
 	if filepath.Base(out) == weights.ModelFile {
 		try.E(weights.WriteConfig(out, naming, v.ViT, preprocessing, size))
 	}

@@ -21,7 +21,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -192,7 +191,8 @@ func membersOf(key string, config reflect.Value) iter.Seq[member] {
 func below(key string) string { return lo.Ternary(key == "", "", key+".") }
 
 // Changed lists the settings of the second configuration that differ from the first, as "key=value" with the names of the JSON, which records hold. Both
-// have one type. The key "wiring" is no setting: it tells records of a loss from those of an earlier form of it.
+// have one type. The JSON may leave out settings that are zero, but a group that the second leaves out does not apply to it. The key "wiring" is no setting:
+// it tells records of a loss from those of an earlier form of it.
 func Changed(prefix string, from, to any) (_ []string, err error) {
 	defer try.Handle(&err)
 	var levels [2]map[string]json.RawMessage
@@ -201,10 +201,13 @@ func Changed(prefix string, from, to any) (_ []string, err error) {
 		try.E(json.Unmarshal(encoded, &levels[i]))
 	}
 	var changed []string
-	for _, key := range slices.Sorted(maps.Keys(levels[1])) {
+	zeros := map[byte]string{'"': "", '[': "[]", 't': "false"} // By the first byte of other values; a number's is 0.
+	for _, key := range slices.Sorted(slices.Values(lo.UniqKeys(levels[0], levels[1]))) {
 		old, now := levels[0][key], levels[1][key]
 		switch {
-		case bytes.Equal(old, now) || key == "wiring":
+		case bytes.Equal(old, now) || key == "wiring" || now == nil && old[0] == '{':
+		case now == nil:
+			changed = append(changed, prefix+key+"="+lo.ValueOr(zeros, old[0], "0"))
 		case now[0] == '{' && len(old) > 0 && old[0] == '{':
 			changed = append(changed, try.E1(Changed(prefix+key+".", old, now))...)
 		default:

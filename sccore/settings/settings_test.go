@@ -90,6 +90,20 @@ func TestChangedHasTheNamesOfRecords(t *testing.T) {
 	if changed, err := settings.Changed("", newSetConfig(), config); err != nil || !slices.Equal(changed, []string{"recipe.MinScale=0.2"}) {
 		t.Errorf("%q, %v", changed, err)
 	}
+	type omitting struct {
+		Shares int    `json:"shares,omitzero"`
+		Own    bool   `json:"own,omitzero"`
+		Name   string `json:"name,omitzero"`
+		Sizes  []int  `json:"sizes,omitzero"`
+		Group  struct {
+			Rate float64 `json:"rate"`
+		} `json:"group,omitzero"`
+	}
+	before := omitting{Shares: 5, Own: true, Name: "x", Sizes: []int{1}}
+	before.Group.Rate = 1
+	if changed, err := settings.Changed("", before, omitting{}); err != nil || !slices.Equal(changed, []string{"name=", "own=false", "shares=0", "sizes=[]"}) {
+		t.Errorf("what is zero now: %q, %v", changed, err)
+	}
 }
 
 func TestForOneKind(t *testing.T) {

@@ -167,7 +167,10 @@ func (r Results) Judged(q figures.Quantity) (_ Results, left int) {
 	if weak == nil {
 		return r, 0
 	}
-	return r.Where(func(record Record) bool { return !slices.Contains(weak, record.Seed) }), len(lo.Uniq(weak))
+	r.runs = lo.MapValues(r.runs, func(records []Record, _ [2]string) []Record {
+		return lo.Reject(records, func(record Record, _ int) bool { return slices.Contains(weak, record.Seed) })
+	})
+	return r, len(lo.Uniq(weak))
 }
 
 // rowsOf lists the rows of a quantity, with those that are subtracted.
@@ -175,7 +178,7 @@ func rowsOf(q figures.Quantity) []string {
 	return slices.Concat(strings.Split(q.Row, " < "), strings.Split(q.MinusRow, " & "))
 }
 
-// columnsOf splits the columns of a quantity, and says whether it needs all of them.
+// columnsOf splits the columns of a quantity, and says whether it needs all of them, or those that have been measured.
 func columnsOf(q figures.Quantity) (columns []string, all bool) {
 	if some := strings.Split(q.Column, " + "); len(some) > 1 {
 		return some, false
@@ -190,6 +193,9 @@ func (r Results) Quantity(q figures.Quantity) (values []float64) {
 	first, _, _ := strings.Cut(q.Row, " < ")
 	var measured []string // What the values are of.
 	in := lo.Map(columns, func(column string, _ int) map[int]float64 { return r.quantities(q, column) })
+	if !all { // A seed without one of the others would be of something else.
+		in = slices.DeleteFunc(in, func(values map[int]float64) bool { return len(values) == 0 })
+	}
 	for _, seed := range r.seeds(first, columns...) {
 		sum, count := 0.0, 0
 		for _, values := range in {
@@ -198,7 +204,7 @@ func (r Results) Quantity(q figures.Quantity) (values []float64) {
 			}
 		}
 		of := r.measured(q, columns, seed)
-		if (count == len(columns) || count > 0 && !all) && !slices.Contains(measured, of) {
+		if count > 0 && count == len(in) && !slices.Contains(measured, of) {
 			values, measured = append(values, sum/float64(count)), append(measured, of)
 		}
 	}
@@ -233,7 +239,17 @@ func (r Results) seeds(row string, columns ...string) []int {
 // quantities are the values of a quantity in one of its columns by seed, for the seeds with all records.
 func (r Results) quantities(q figures.Quantity, column string) map[int]float64 {
 	rows, others := strings.Split(q.Row, " < "), lo.Compact(strings.Split(q.MinusRow, " & "))
-	mean := func(row string) float64 { return stats.MeanInterval(r.Details(row, column, q.Detail)).Mean }
+	number := func(row string, seed int) (value float64, ok bool) {
+		record, recorded := r.OfSeed(row, column, seed)
+		value, ok = record.number(q.Detail)
+		return value, ok && recorded
+	}
+	seeds := lo.Filter(r.seeds(rows[0], column), func(seed, _ int) bool {
+		return lo.EveryBy(slices.Concat(rows, others), func(row string) bool { _, ok := number(row, seed); return ok })
+	})
+	mean := func(row string) float64 {
+		return lo.MeanBy(seeds, func(seed int) float64 { value, _ := number(row, seed); return value })
+	}
 	best := lo.MaxBy(others, func(row, other string) bool { return mean(row) > mean(other) }) // By seed the better one would be too good.
 	if best != "" && !r.comparable(rows[0], best, column) {
 		return nil // As in tables.
@@ -244,22 +260,18 @@ func (r Results) quantities(q figures.Quantity, column string) map[int]float64 {
 		minus.MinusColumn = ""
 		before = r.quantities(minus, q.MinusColumn)
 	}
-	for _, seed := range r.seeds(rows[0], column) {
-		all := true
-		numbers := lo.SliceToMap(slices.Concat(rows, others), func(row string) (string, float64) {
-			record, recorded := r.OfSeed(row, column, seed)
-			value, ok := record.number(q.Detail)
-			all = all && ok && recorded
-			return row, value
-		})
-		value := numbers[rows[0]] - numbers[best] // The latter is 0 without others.
+	for _, seed := range seeds {
+		value, _ := number(rows[0], seed)
+		minus, _ := number(best, seed) // It is 0 without others.
+		value -= minus
 		if len(rows) > 1 {
 			var err error
 			order := lo.Map(rows, func(_ string, i int) float64 { return float64(i) })
-			value, err = stats.Spearman(order, lo.Map(rows, func(row string, _ int) float64 { return numbers[row] }))
-			all = all && err == nil
+			if value, err = stats.Spearman(order, lo.Map(rows, func(row string, _ int) float64 { value, _ := number(row, seed); return value })); err != nil {
+				continue
+			}
 		}
-		if earlier, ok := before[seed]; all && (ok || q.MinusColumn == "") {
+		if earlier, ok := before[seed]; ok || q.MinusColumn == "" {
 			values[seed] = value - earlier
 		}
 	}

@@ -7,8 +7,69 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/figures"
 )
+
+// TestClaimsOfCommonSeeds: the better of two rows is the better one where all are measured, and leaving a seed out brings no other records in.
+func TestClaimsOfCommonSeeds(t *testing.T) {
+	record := func(row string, seed int, value float64) Record {
+		return Record{Row: row, Column: "x", Seed: seed, Value: value, Profile: Quick, Config: EncodeConfig(toyConfig{Steps: 3}), Data: "numbers"}
+	}
+	var records []Record
+	for row, values := range map[string][]float64{"1": {40, 40, 40}, "2": {39.8, 39.9, 40.1, 45, 45}, "3": {39.5, 39.5, 39.5}} {
+		for seed, value := range values {
+			records = append(records, record(row, seed, value))
+		}
+	}
+	if got := lo.Must(newToy().Results(records, Quick)).Quantity(figures.Quantity{Column: "x", Row: "3", MinusRow: "1 & 2"}); !slices.Equal(got, []float64{-0.5, -0.5, -0.5}) {
+		t.Errorf("line 3 minus the better one: %v", got)
+	}
+	weak := record("2", 0, 40)
+	for _, c := range []struct {
+		data, row string
+		gate      float64
+	}{{"numbers", "2", 2}, {"others", "2", leastGate / 2}, {"others", "1", 0}} { // The latest data have one seed, which is weak.
+		if weak.Data, weak.Row, weak.Details = c.data, c.row, map[string]float64{DetailGate: c.gate}; c.gate == 0 {
+			weak.Details = nil
+		}
+		records = append(records, weak)
+	}
+	results, left := lo.Must(newToy().Results(records, Quick)).Judged(figures.Quantity{Column: "x", Row: "2", MinusRow: "1"})
+	if got := results.Of("2", "x"); left != 1 || len(got) != 0 {
+		t.Errorf("%d seeds left out, and %v are left", left, got)
+	}
+}
+
+// TestLatestPretraining: encoders of an earlier run of pretrain do not count beside those of the latest one, and files do.
+func TestLatestPretraining(t *testing.T) {
+	type measured struct {
+		Encoder struct{ Digest, Run string }
+	}
+	spec := Spec[measured, Described]{
+		ProfileConfig: func(_ Record, c measured) measured { return c },
+		Common:        func(measured, measured) measured { return measured{} },
+	}
+	var records []Record
+	for _, c := range []struct {
+		row, run string
+		seed     int
+	}{{"second", "old", 0}, {"second", "old", 1}, {"second", "", 2}, {"control", "old", 0}, {"dino", "", 0}, {"second", "new", 0}} {
+		var config measured
+		config.Encoder.Run = c.run
+		records = append(records, Record{Row: c.row, Column: "x", Seed: c.seed, Profile: Quick, Config: EncodeConfig(config)})
+	}
+	results, err := spec.Results(records, Quick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := [3]int{len(results.Of("second", "x")), len(results.Of("control", "x")), len(results.Of("dino", "x"))}; got != [3]int{2, 0, 1} {
+		t.Errorf("%v records of each row, want seeds 0 and 2 of the first, and the file", got)
+	}
+	if left := results.leftOut["x"]["encoders of an earlier run of pretrain"]; left != 3 {
+		t.Errorf("%d records are said to be left out, want 3: %v", left, results.leftOut)
+	}
+}
 
 // TestQuantitiesOfClaims reads each form of a quantity from made-up records, of two seeds where all are there.
 func TestQuantitiesOfClaims(t *testing.T) {
@@ -40,7 +101,8 @@ func TestQuantitiesOfClaims(t *testing.T) {
 		{figures.Quantity{Column: "A/x", Row: "a", MinusRow: "b & c"}, []float64{1, 1}},
 		{figures.Quantity{Column: "B/x", Row: "a", MinusRow: "b"}, []float64{6}},
 		{figures.Quantity{Column: "A/x & B/x", Row: "a", MinusRow: "b"}, []float64{4}},
-		{figures.Quantity{Column: "A/x + B/x", Row: "a", MinusRow: "b"}, []float64{4, 2}},
+		{figures.Quantity{Column: "A/x + B/x", Row: "a", MinusRow: "b"}, []float64{4}},    // Seed 1 has no B/x.
+		{figures.Quantity{Column: "A/x + D/x", Row: "a", MinusRow: "b"}, []float64{2, 2}}, // No seed has D/x.
 		{figures.Quantity{Column: "A/x", Row: "a", MinusRow: "b", MinusColumn: "C/y"}, []float64{1, 1}},
 		{figures.Quantity{Column: "A/x", Row: "b < c < a"}, []float64{1, 1}},
 		{figures.Quantity{Column: "A/x", Row: "a < b < c"}, []float64{-0.5, -0.5}},

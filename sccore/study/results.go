@@ -31,6 +31,8 @@ type groupedRecord struct {
 	group   string   // Settings within a group have to agree.
 	common  any      // The common part of the configuration, a comparable value.
 	changed []string // The settings that --set changed, as "key=value".
+	// The run of pretrain that has left the encoder; empty for another one.
+	pretraining string
 }
 
 // Load reads an experiment's records of the options' folder, profile and settings.
@@ -104,7 +106,7 @@ func (s Spec[C, D]) Results(records []Record, profile Profile) (_ Results, err e
 		if s.Common != nil {
 			config = s.Common(config, profileConfig)
 		}
-		grouped[i] = groupedRecord{Record: r, common: config, changed: changed}
+		grouped[i] = groupedRecord{Record: r, common: config, changed: changed, pretraining: r.start().Encoder.Run}
 		if !s.AcrossColumns {
 			grouped[i].group = r.Column
 		}
@@ -112,7 +114,8 @@ func (s Spec[C, D]) Results(records []Record, profile Profile) (_ Results, err e
 	return resultsOf(profile, grouped), nil
 }
 
-// resultsOf chooses the settings of each group, and sorts the records that have them.
+// resultsOf chooses the settings of each group, and the latest run of pretrain among its encoders, and sorts the records that have them. Encoders of no such run, or of an
+// earlier version, which does not record it, always count.
 func resultsOf(profile Profile, records []groupedRecord) Results {
 	results := Results{Profile: profile, runs: map[[2]string][]Record{}, changed: map[[2]string][]string{}, leftOut: map[string]map[string]int{}, records: records}
 	chosen := map[string]groupedRecord{}
@@ -121,9 +124,19 @@ func resultsOf(profile Profile, records []groupedRecord) Results {
 			chosen[r.group] = r
 		}
 	}
+	differs := func(r groupedRecord) bool {
+		c := chosen[r.group]
+		return !r.Asked && r.common != c.common || r.Data != c.Data
+	}
+	pretraining := map[string]string{}
+	for _, r := range records {
+		if r.pretraining != "" && !differs(r) {
+			pretraining[r.group] = r.pretraining
+		}
+	}
 	for _, r := range records {
 		key := [2]string{r.Row, r.Column}
-		if c := chosen[r.group]; !r.Asked && r.common != c.common || r.Data != c.Data {
+		if c := chosen[r.group]; differs(r) || r.pretraining != "" && r.pretraining != pretraining[r.group] {
 			if results.leftOut[r.Column] == nil {
 				results.leftOut[r.Column] = map[string]int{}
 			}
@@ -142,6 +155,8 @@ func resultsOf(profile Profile, records []groupedRecord) Results {
 // differs says in words what keeps a record out of the group of another, and what shows it.
 func (r groupedRecord) differs(chosen groupedRecord) string {
 	switch {
+	case r.common == chosen.common && r.Data == chosen.Data:
+		return "encoders of an earlier run of pretrain"
 	case slices.Equal(r.changed, chosen.changed):
 		return "other data or an earlier version"
 	case len(r.changed) == 0:

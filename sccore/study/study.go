@@ -337,7 +337,7 @@ func CheckShared[C any](cells []Cell[C], keys ...string) (err error) {
 	defer try.Handle(&err)
 	first := cells[0].Config
 	for _, cell := range cells {
-		changed := slices.Concat(try.E1(settings.Changed("", first, cell.Config)), try.E1(settings.Changed("", cell.Config, first))) // Either may leave out a setting that is zero.
+		changed := slices.Concat(try.E1(settings.Changed("", first, cell.Config)), try.E1(settings.Changed("", cell.Config, first))) // Either may leave out a group.
 		for _, assignment := range changed {
 			key, _, _ := strings.Cut(assignment, "=")
 			if slices.ContainsFunc(keys, func(shared string) bool { return strings.HasPrefix(key+".", shared+".") }) {

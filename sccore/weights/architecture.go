@@ -123,7 +123,7 @@ func (e evidence) exported(v encoder.ViT) (named encoder.ViT, ok bool) {
 }
 
 // headsOf are the heads of the published transformers of a width. Most have a width of 64.
-var headsOf = map[int]int{192: 3, 384: 6, 512: 8, 768: 12, 1024: 16, 1280: 16, 1408: 16, 1536: 24, 1664: 16, 4096: 32}
+var headsOf = map[int]int{192: 3, 384: 6, 512: 8, 768: 12, 1024: 16, 1152: 16, 1280: 16, 1408: 16, 1536: 24, 1664: 16, 4096: 32}
 
 // heads is the number of heads, 0 if nothing says it.
 func (e evidence) heads(v encoder.ViT) int {
@@ -142,8 +142,20 @@ func (e evidence) heads(v encoder.ViT) int {
 		return 12 // MoCo v3's.
 	case v.Dim == 1280 && v.GridSize == 0:
 		return 20 // DINOv3's.
+	case v.Dim < 768 && e.fixedPositions():
+		return 0 // MoCo v3 has heads of 32, MAE's followers of 64.
 	}
 	return headsOf[v.Dim]
+}
+
+// fixedPositions reports whether the position embedding that a file has for [CLS] is zero: it is fixed there, made of sines, as in MoCo v3 and MAE, and not learnt.
+func (e evidence) fixedPositions() bool {
+	positions, ok := e.all["pos_embed"]
+	if !ok || e.names != Official || positions.how != "" || positions.shape[0] != 1 {
+		return false
+	}
+	class, err := positions.cut(1, 0, 1, "").floats()
+	return err == nil && !slices.ContainsFunc(class, func(x float32) bool { return x != 0 })
 }
 
 // rotate sets the RoPE of a transformer without stored positions: with registers and LayerScale it is DINOv3's.
@@ -161,7 +173,7 @@ func (e evidence) rotate(v *encoder.ViT) (err error) {
 		return nil
 	case !hasPeriods && (v.Registers == 0 || !v.LayerScale):
 		return errors.New("missing key pos_embed, which the transformer needs")
-	case !hasPeriods && e.facts.Architecture != "" && !strings.Contains(e.facts.Architecture, "dinov3"):
+	case !hasPeriods && e.facts.Architecture != "" && !strings.Contains(e.facts.Architecture, "dinov3") && !strings.Contains(e.facts.Architecture, "lingbot"):
 		return fmt.Errorf("%s: the rotary positions of %.80q are not known", e.facts.file, e.facts.Architecture)
 	case !hasPeriods && ok && named.RoPE.Base > 0:
 		v.RoPE = named.RoPE
@@ -240,7 +252,7 @@ func (e evidence) positions(v encoder.ViT) encoder.Positions {
 // normalize brings the parts that families store in different ways to ours:
 //
 //   - the bias of queries, keys and values with a mask, DINOv3's, to the biases that count;
-//   - the position embedding of [CLS] to a part of the [CLS] token of a transformer with registers, as in timm, and to zeros otherwise.
+//   - the position embeddings of [CLS] and of registers to a part of these tokens, and that of [CLS] without registers to zeros where there is none.
 func normalize(all map[string]source) error {
 	for name, mask := range all {
 		if block, isMask := strings.CutSuffix(name, maskSuffix); isMask {
@@ -258,11 +270,16 @@ func normalize(all map[string]source) error {
 	if _, err := entries(shape); err != nil {
 		return fmt.Errorf("key %s: %w", positions.key(), err)
 	}
-	_, registers := all["reg_token"]
+	tokens, registers := all["reg_token"]
+	count := lo.Ternary(len(tokens.shape) == 3, lo.NthOr(tokens.shape, 1, 0), 0)
 	switch withClass, without := isSquare(shape[1]-1), isSquare(shape[1]); {
 	case registers && withClass && shape[0] == 1 && slices.Equal(class.shape, []int{1, 1, shape[2]}):
 		all["cls_token"] = class.plus(positions.cut(1, 0, 1, ""), "with the position embedding of [CLS]")
 		all["pos_embed"] = positions.cut(1, 1, shape[1], "without that of [CLS]")
+	case registers && isSquare(shape[1]-1-count) && shape[0] == 1 && slices.Equal(class.shape, []int{1, 1, shape[2]}) && slices.Equal(tokens.shape, []int{1, count, shape[2]}):
+		all["cls_token"] = class.plus(positions.cut(1, 0, 1, ""), "with the position embedding of [CLS]")
+		all["reg_token"] = tokens.plus(positions.cut(1, 1, 1+count, ""), "with the position embeddings of registers")
+		all["pos_embed"] = positions.cut(1, 1+count, shape[1], "without those of [CLS] and registers")
 	case !registers && !withClass && without && shape[0] == 1:
 		all["pos_embed"] = source{[]int{1, shape[1] + 1, shape[2]}, func() ([]float32, error) {
 			values, err := positions.floats()

@@ -100,7 +100,8 @@ func TestCardLoadsLaterTransformers(t *testing.T) {
 		{"vit-s16-reg4-ls-swiglu1536-qv-rope100bf16-eps0.00001", weights.Timm, []string{"RoPE with base 100, its periods rounded to bfloat16, 4 registers, SwiGLU.\n",
 			"swiglu_mlp=True, swiglu_align_to=1, ", "# timm does not round periods to bfloat16: other features"}},
 		{"vit-s16-eps0.000000000001", weights.Timm, []string{"num_heads=6, norm_layer=functools.partial(torch.nn.LayerNorm, eps=1e-12), dynamic_img_size=True, num_classes=0"}},
-		{"vit-s14-grid37-reg4-ls", weights.Transformers, []string{`transformers.Dinov2WithRegistersModel.from_pretrained(".").eval()`}},
+		{"vit-s14-grid37-reg4-ls", weights.Transformers, []string{
+			`transformers.Dinov2WithRegistersModel.from_pretrained(None, config=transformers.AutoConfig.from_pretrained("."), state_dict=safetensors.torch.load_file("x.safetensors")).eval()`}},
 		{"vit-s14-grid37-ls", weights.Official, []string{"In Python with the official code of DINO, version 2:"}},
 	} {
 		vit, err := encoder.ViTByName(test.name)

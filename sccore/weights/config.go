@@ -212,6 +212,9 @@ func parseFacts(content []byte) (facts modelFacts, err error) {
 	if facts.Architecture == "" && facts.ModelType == "" {
 		return modelFacts{}, nil
 	}
+	if facts.ModelType == "timm_wrapper" { // Transformers' own class around timm's model and its config.
+		facts.ModelType = ""
+	}
 	if facts.ModelType != "" {
 		usual, known := libraries().Models[facts.ModelType]
 		if !known {

@@ -288,7 +288,7 @@ type Undecided struct {
 
 // choosePrefix returns the prefix of a branch, which is named by the whole prefix, by a part of it between dots or by a word of a part. Without a branch it
 // is the one that the makers evaluate: the teacher; the moving average where timm keeps one beside the weights; else what is not the branch that follows
-// another one, as in MoCo, BYOL and solo-learn.
+// another one, as in MoCo, BYOL and solo-learn. MSN and I-JEPA evaluate the follower, so there the caller decides.
 func choosePrefix(prefixes []string, branch string) (string, error) {
 	named := func(names ...string) (whole, word, others []string) {
 		for _, prefix := range prefixes {
@@ -310,6 +310,12 @@ func choosePrefix(prefixes []string, branch string) (string, error) {
 	case branch == "" && len(found) == 0:
 		ema, averages, _ := named("ema")
 		_, _, leaders := named("momentum", "target", "k")
+		if lo.SomeBy(leaders, func(prefix string) bool {
+			before, after, ok := strings.Cut(prefix, "encoder.")
+			return ok && slices.Contains(prefixes, before+"target_encoder."+after)
+		}) {
+			leaders = nil
+		}
 		found = lo.CoalesceSliceOrEmpty(ema, averages, leaders, prefixes)
 	case branch == "student" && len(found) == 0: // Leopart calls its student "model".
 		if whole, word, others := named("teacher"); len(whole)+len(word) > 0 {

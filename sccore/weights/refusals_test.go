@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -282,6 +283,74 @@ func TestHeadsOfMoCo(t *testing.T) {
 		}
 	}
 }
+
+// TestWantedTransformer: who names a transformer says nothing about how its positions are resized, and has its heads compared with the file's.
+func TestWantedTransformer(t *testing.T) {
+	path := changed(t, "dino.transformers", func(map[string]*tensors.Tensor) {})
+	found, err := ReadViT(path, encoder.ViT{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted := found.ViT
+	wanted.Positions = ""
+	if read, err := ReadViT(path, wanted, ""); err != nil || read.ViT.Positions != encoder.TransformersPositions {
+		t.Errorf("positions %+v, %v", read, err)
+	}
+	wanted.NumHeads *= 2
+	if _, err := ReadViT(path, wanted, ""); err == nil || !strings.Contains(err.Error(), "its transformer has 2 heads") {
+		t.Errorf("of other heads: %v", err)
+	}
+}
+
+// TestFixedPositionsLeaveHeadsOpen: in a narrow transformer whose positions are sines nothing tells MoCo v3's heads from those of others.
+func TestFixedPositionsLeaveHeadsOpen(t *testing.T) {
+	small := encoder.ViT{Dim: 384, Depth: 12, PatchSize: 16, GridSize: 14}
+	for class, want := range map[float32]int{0: 0, 1: 6} {
+		positions := source{shape: []int{1, 197, 384}, floats: func() ([]float32, error) { return append([]float32{class}, make([]float32, 197*384-1)...), nil }}
+		if got := (evidence{names: Official, all: map[string]source{"pos_embed": positions}}).heads(small); got != want {
+			t.Errorf("%g at [CLS]: %d heads, want %d", class, got, want)
+		}
+	}
+	if got, err := choosePrefix([]string{"encoder.module.", "target_encoder.module."}, ""); err == nil || !errors.As(err, new(Undecided)) {
+		t.Errorf("MSN's branches: %q, %v", got, err)
+	}
+}
+
+// TestPositionsOfAllTokens: timm may keep position embeddings of [CLS] and of the registers, which it adds to them.
+func TestPositionsOfAllTokens(t *testing.T) {
+	const tokens = 5
+	moved := func(named map[string]*tensors.Tensor) {
+		class, registers, positions := values(named["cls_token"]), values(named["reg_token"]), values(named["pos_embed"])
+		dim := len(class)
+		prefix := make([]float32, tokens*dim)
+		for i := range prefix {
+			prefix[i] = float32(i)
+			if i < dim {
+				class[i] -= prefix[i]
+			} else {
+				registers[i-dim] -= prefix[i]
+			}
+		}
+		named["cls_token"], named["reg_token"] = tensors.FromFlatDataAndDimensions(class, 1, 1, dim), tensors.FromFlatDataAndDimensions(registers, 1, tokens-1, dim)
+		named["pos_embed"] = tensors.FromFlatDataAndDimensions(append(prefix, positions...), 1, tokens+len(positions)/dim, dim)
+	}
+	wanted := encoder.ViT{NumHeads: 2}
+	before, err := ReadViT(changed(t, "dinov2-reg.timm", func(map[string]*tensors.Tensor) {}), wanted, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := ReadViT(changed(t, "dinov2-reg.timm", moved), wanted, "")
+	if err != nil || after.ViT != before.ViT {
+		t.Fatalf("%+v and %+v, %v", before.ViT, after, err)
+	}
+	for path, want := range before.values {
+		if got := values(after.values[path]); !slices.EqualFunc(got, values(want), func(a, b float32) bool { return math.Abs(float64(a-b)) < 1e-4 }) {
+			t.Errorf("%s differs", path)
+		}
+	}
+}
+
+func values(x *tensors.Tensor) []float32 { return tensors.MustCopyFlatData[float32](x) }
 
 // TestRotaryPositionsBesideStoredOnesAreRefused: timm does not store their periods, so the keys are those of a transformer without them.
 func TestRotaryPositionsBesideStoredOnesAreRefused(t *testing.T) {

@@ -199,14 +199,13 @@ func (s *sources) flatten(prefix string, content any, depth int, seen *int) (err
 	}
 	for i, key := range d.keys {
 		name, ok := key.(string)
-		if !ok {
-			continue // An optimizer's state has numbers for keys.
+		if !ok || checkKey(prefix+name) != nil {
+			continue // An optimizer's state has numbers for keys, and a callback's has paths.
 		}
 		switch value := d.values[i].(type) {
 		case source:
 			try.E(s.add(prefix+name, value))
 		case *object:
-			try.E(checkKey(prefix + name))
 			try.E(s.flatten(prefix+name+".", value, depth+1, seen))
 		}
 	}

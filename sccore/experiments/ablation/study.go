@@ -107,6 +107,10 @@ var Study = training.Spec(maintable.Spec(study.Spec[maintable.Config, maintable.
 		}
 		return ran, derived
 	},
+	Common: func(config, _ maintable.Config) maintable.Config {
+		config.Init = "" // The data of a record identify the file.
+		return config
+	},
 	ProfileConfig: func(r study.Record, config maintable.Config) maintable.Config {
 		c := maintable.ProfileConfig(r.Profile, r.Kind == figures.Real)
 		c.Init = recipe.UsualInit(r, config.Init)

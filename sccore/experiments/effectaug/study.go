@@ -37,6 +37,7 @@ const untrained = "untrained"
 // Study is the experiment.
 var Study = study.Spec[augmentation.Config, augmentation.Data]{
 	Name:     Name,
+	Random:   untrained,
 	Parts:    []string{"dataset", "method", "row", "seed"},
 	Datasets: augmentation.DatasetNames,
 	Cells:    cells,

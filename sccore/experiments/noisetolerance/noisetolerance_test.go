@@ -93,7 +93,7 @@ func TestNoiseToleranceOptions(t *testing.T) {
 // TestNoiseToleranceJudgesItsClaim: made-up records in which cross-entropy loses 10 points more a tenth, but for one missing run.
 func TestNoiseToleranceJudgesItsClaim(t *testing.T) {
 	var records []study.Record
-	for seed := range 3 {
+	for seed := range 4 {
 		for _, share := range flippedShares {
 			for loss, value := range map[string]float64{"bce": 90 - 100*share, "cotap": 80 + float64(seed)} {
 				config := profileConfig(study.Quick, loss)
@@ -112,10 +112,10 @@ func TestNoiseToleranceJudgesItsClaim(t *testing.T) {
 	results := grouped
 	claim := studytest.Claim("C25", "")
 	tolerance := grouped.Evidence("", claim)[0].Values
-	if got := fmt.Sprintf("%.1f", tolerance); got != "[25.0 25.0 20.0]" {
+	if got := fmt.Sprintf("%.1f", tolerance); got != "[25.0 25.0 25.0]" { // Without seed 2, whose mean would be of other shares.
 		t.Errorf("tolerance %s", got)
 	}
-	if text := Study.Tables(results)[0].Markdown(); !strings.Contains(text, "| CoTAP | **81.0 ± 1.0**") {
+	if text := Study.Tables(results)[0].Markdown(); !strings.Contains(text, "| CoTAP | **81.5 ± 1.3**") {
 		t.Errorf("table:\n%s", text)
 	}
 	if _, verdict := claim.Evaluate(tolerance); verdict != figures.HoldsAlone {

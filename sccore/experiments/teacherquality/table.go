@@ -152,8 +152,10 @@ func (k kind) seeds() int {
 	return lo.Max(lo.Map(records, func(r study.Record, _ int) int { return r.Seed + 1 }))
 }
 
-// over returns CoTAP's value minus another loss's value, for each seed the mean over the conditions in which both have run.
+// over returns CoTAP's value minus another loss's value, for each seed the mean over the conditions in which both have run. Seeds with fewer conditions than others
+// would be of something else, and are left out.
 func (k kind) over(loss string) (differences []float64) {
+	most := 0
 	for seed := range k.seeds() {
 		var ofSeed []float64
 		for _, c := range k.conditions {
@@ -165,7 +167,10 @@ func (k kind) over(loss string) (differences []float64) {
 				ofSeed = append(ofSeed, cotap.Value-record.Value)
 			}
 		}
-		if len(ofSeed) > 0 {
+		if len(ofSeed) > most {
+			most, differences = len(ofSeed), nil
+		}
+		if len(ofSeed) == most && most > 0 {
 			differences = append(differences, stats.MeanInterval(ofSeed).Mean)
 		}
 	}

@@ -252,10 +252,11 @@ func Ladder(r study.Results, dataset string) figures.Chart {
 // a series per row, with a point per method and seed. [CommonViews] compares encoders on the same views, with which only the first row was trained;
 // [OwnViews] measures each encoder on the views that it was trained with.
 func Concentration(r study.Results, dataset, views string) (plots figures.CurvesRow) {
+	title := lo.Ternary(views == CommonViews, "views of all five transformations", "each encoder's own views")
 	for _, x := range []struct{ name, title string }{
 		{"view_similarity", "mean similarity of views of an image"}, {"class_similarity", "mean similarity of images of a class"},
 	} {
-		plot := figures.Curves{Title: dataset, X: x.title, Y: "nearest-mean error", Points: true}
+		plot := figures.Curves{Title: dataset + ", " + title, X: x.title, Y: "nearest-mean error", Points: true}
 		for _, row := range augmentation.Rows {
 			series := figures.Series{Name: "trained with " + string(row)}
 			for _, method := range methods.Names {
@@ -273,7 +274,7 @@ func Concentration(r study.Results, dataset, views string) (plots figures.Curves
 }
 
 // Tails plots p_T against δ_T and q_T against d_T for the encoders of one method and seed, a curve per row. It shows means over images, because the
-// suprema over a thousand images are near 1 for all encoders.
+// suprema over a thousand images are near their largest values for all encoders: 1, and for p_T 1 − 1/m, as each of m views pairs with itself, too.
 func Tails(r study.Results, out, dataset, method string, seed int) (_ figures.CurvesRow, err error) {
 	defer try.Handle(&err)
 	views := figures.Curves{Title: dataset, X: "δ_T", Y: "mean over images of p at δ_T"}

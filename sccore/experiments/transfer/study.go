@@ -151,6 +151,9 @@ func tables(results study.Results) []figures.Table {
 			ours = append(ours, t.Of(results))
 		}
 	}
+	if gains := encoders.Gains(results, "What training is worth in mIoU", "mIoU", slices.SortedFunc(slices.Values(results.Columns()), byPlace)...); len(gains.Rows) > 0 {
+		ours = append(ours, gains)
+	}
 	return append(all, ours...)
 }
 

@@ -28,8 +28,8 @@ type Config struct {
 	Encoder Encoder `json:"encoder"`
 }
 
-// OmitPaths omits the path of the encoder's file.
-func (c *Config) OmitPaths() { c.Encoder.Weights = "" }
+// OmitPaths omits the path of the encoder's file and the run that has left it there: the digest identifies it.
+func (c *Config) OmitPaths() { c.Encoder.Weights, c.Encoder.Run = "", "" }
 
 func (c *Config) encoder() *Encoder { return &c.Encoder }
 
@@ -48,6 +48,8 @@ type Encoder struct {
 	Ignore string `json:"ignore,omitzero"`
 	// What --set changed in the training by the experiment pretrain, with commas between the settings.
 	Changed string `json:"changed,omitzero"`
+	// The run of the experiment pretrain that has left the file, the same for all its seeds. It identifies configuration and data.
+	Run string `json:"run,omitzero"`
 }
 
 // read reads the file, which must hold all weights of a transformer.
@@ -226,6 +228,8 @@ func pretrained(out string, profile study.Profile, seeds int, read bool) (all []
 			try.E(records[i].DecodeConfig(&config))
 			changed := try.E1(settings.Changed("", recipe.Defaults(records[i], config), config))
 			e := Encoder{Row: stage, Architecture: config.Second.Encoder, Weights: file, Changed: strings.Join(changed, ", ")}
+			config.Init = "" // The data identify its content.
+			e.Run = study.Hash(study.EncodeConfig(config), []byte(last.Data))
 			e.Digest = try.E1(weights.Digest(e.Weights))
 			all = append(all, seeded{e, seed})
 		}

@@ -288,17 +288,25 @@ func TestRareClassesAreRememberedFirst(t *testing.T) {
 	}
 }
 
+// TestClustersAreMatchedByIoU: the matching with the most pixels right has a lower mIoU where one class is most of the image.
+func TestClustersAreMatchedByIoU(t *testing.T) {
+	got, err := nameClusters([]int64{61, 20, 40, 0}, 2, 2)
+	if want := 50 * (40./101 + 20./81); err != nil || !(math.Abs(got.Hungarian.MIoU-want) < 1e-9) {
+		t.Errorf("%+v, %v; want %g", got.Hungarian, err, want)
+	}
+}
+
 func TestAssignIsTheBest(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := randomOf(seed)
 		const n = 6
-		values := make([]int64, n*n)
+		values := make([]float64, n*n)
 		for i := range values {
-			values[i] = rng.Int64N(30)
+			values[i] = float64(rng.IntN(30))
 		}
-		best := int64(-1)
-		var try func(row int, used, sum int64)
-		try = func(row int, used, sum int64) {
+		best := -1.0
+		var try func(row, used int, sum float64)
+		try = func(row, used int, sum float64) {
 			if row == n {
 				best = max(best, sum)
 				return
@@ -310,13 +318,13 @@ func TestAssignIsTheBest(t *testing.T) {
 			}
 		}
 		try(0, 0, 0)
-		got, seen := int64(0), map[int]bool{}
+		got, seen := 0.0, map[int]bool{}
 		for row, column := range metrics.Assign(values, n) {
 			got += values[row*n+column]
 			seen[column] = true
 		}
 		if got != best || len(seen) != n {
-			t.Errorf("seed %d: %d, best is %d", seed, got, best)
+			t.Errorf("seed %d: %g, best is %g", seed, got, best)
 		}
 	}
 }

@@ -156,9 +156,9 @@ var List = []Named{
 			return &NoiseRate{Sample: PatchSample{Images: 2000, PerImage: 8}, Bins: 20, PatchHead: heads.DefaultProjector()}
 		},
 		Sizes: []string{"sample.size"}, Datasets: segmented, Draws: true},
-	// As Leopart has it for PASCAL VOC.
+	// As in Leopart's configurations for PASCAL VOC.
 	{Name: "overclustering", Measures: "segmentation by clusters of patch features",
-		New:   func() Evaluation { return &Overclustering{Size: 448, Clusters: 300, Iterations: 50} },
+		New:   func() Evaluation { return &Overclustering{Size: 448, Clusters: 500, Iterations: 100} },
 		Sizes: []string{"size"}, Datasets: segmented, Draws: true},
 	{Name: "patches", Measures: "recall of classes over patches", New: func() Evaluation { return new(DefaultPatchRecall()) },
 		Sizes: []string{"size"}, Datasets: segmented, Draws: true},

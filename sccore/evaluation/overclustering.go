@@ -16,12 +16,13 @@ import (
 )
 
 // Overclustering clusters the patches of a dataset without labels and then names each cluster, as Leopart evaluates (Ziegler & Asano 2022): by the class that
-// most of its pixels have or, where there are as many clusters as classes, by the one-to-one matching with the most pixels right. Clusters are found by
-// spherical k-means: features have length 1, and are compared by cosine.
+// most of its pixels have or, where there are as many clusters as classes, by the one-to-one matching with the largest sum of IoUs. Clusters are found by
+// spherical k-means: features have length 1, and are compared by cosine. Leopart standardises features, reduces them by PCA, and takes the best of five starts
+// of Euclidean k-means.
 type Overclustering struct {
 	testImages
 	Size       int `json:"size" range:"[1,8192]"`       // Side in pixels that images are resized to.
-	Clusters   int `json:"clusters" range:"[2,2^16]"`   // 500 on COCO-Stuff and 300 on PASCAL VOC in Leopart's table, or the number of classes.
+	Clusters   int `json:"clusters" range:"[2,2^16]"`   // 500 in Leopart's configurations, or the number of classes.
 	Iterations int `json:"iterations" range:"[1,2^16]"` // Of Lloyd's algorithm, fewer if nothing changes any more.
 }
 
@@ -97,7 +98,15 @@ func nameClusters(counts []int64, clusters, classes int) (r Clustered, err error
 		return r, errNotAnnotated
 	}
 	if clusters == classes {
-		matched := scoreNames(counts, metrics.Assign(counts, classes), classes)
+		ofCluster, ofClass := make([]int64, classes), make([]int64, classes)
+		for i, n := range counts {
+			ofCluster[i/classes] += n
+			ofClass[i%classes] += n
+		}
+		ious := lo.Map(counts, func(n int64, i int) float64 {
+			return float64(n) / float64(max(ofCluster[i/classes]+ofClass[i%classes]-n, 1))
+		})
+		matched := scoreNames(counts, metrics.Assign(ious, classes), classes)
 		r.Hungarian = &matched
 	}
 	return r, nil

@@ -235,7 +235,7 @@ type SegmentationInference struct {
 	Mode     InferenceMode `json:"mode" oneof:"slide|whole"`            // What the network sees of an image: slide for overlapping crops, whole for the whole image.
 	CropSize int           `json:"crop_size,omitzero" range:"[0,2^14]"` // Height and width of crops in pixels, with mode slide. A shorter image has shorter crops.
 	Stride   int           `json:"stride,omitzero" range:"[0,2^14]"`    // Pixels from one crop to the next, at most CropSize, with mode slide. The last crop ends with the image.
-	// Divisor rounds the sides of the resized image up to multiples, for networks that see whole patches; 0 for 1. XCiT's recipe of semantic FPN has 32.
+	// Divisor rounds the sides of the resized image up to multiples, for networks that see whole patches; 0 for 1.
 	Divisor int `json:"divisor,omitzero" range:"[0,2^14]"`
 
 	patch int // What the network sees is rounded up to multiples of it; 0 for 1.

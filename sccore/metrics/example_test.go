@@ -58,7 +58,7 @@ func ExampleEffectiveRank() {
 
 func ExampleAssign() {
 	// 8 + 7 is more than 9 + 1: the first row gets the second column.
-	fmt.Println(metrics.Assign([]int64{9, 8, 7, 1}, 2))
+	fmt.Println(metrics.Assign([]float64{9, 8, 7, 1}, 2))
 	// Output: [1 0]
 }
 

@@ -145,7 +145,7 @@ func (c *Confusion) Recall() float64 {
 
 // Assign returns the one-to-one matching of rows to columns with the largest sum of values, [n, n], as the column of each row. It is the Hungarian algorithm
 // with potentials, in O(n³).
-func Assign(values []int64, n int) []int {
+func Assign(values []float64, n int) []int {
 	// Rows are added one after the other, each by the shortest augmenting path; columns and rows count from 1, and 0 stands for none.
 	rowOf := make([]int, n+1)
 	u, v := make([]float64, n+1), make([]float64, n+1)
@@ -163,7 +163,7 @@ func Assign(values []int64, n int) []int {
 				if used[j] {
 					continue
 				}
-				if cost := -float64(values[(i-1)*n+j-1]) - u[i] - v[j]; cost < least[j] {
+				if cost := -values[(i-1)*n+j-1] - u[i] - v[j]; cost < least[j] {
 					least[j], before[j] = cost, column
 				}
 				if least[j] < delta {

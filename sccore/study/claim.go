@@ -167,9 +167,13 @@ func (r Results) Judged(q figures.Quantity) (_ Results, left int) {
 	if weak == nil {
 		return r, 0
 	}
-	r.runs = lo.MapValues(r.runs, func(records []Record, _ [2]string) []Record {
-		return lo.Reject(records, func(record Record, _ int) bool { return slices.Contains(weak, record.Seed) })
-	})
+	judged := map[[2]string][]Record{}
+	for key, records := range r.runs {
+		if left := lo.Reject(records, func(record Record, _ int) bool { return slices.Contains(weak, record.Seed) }); len(left) > 0 {
+			judged[key] = left
+		}
+	}
+	r.runs = judged
 	return r, len(lo.Uniq(weak))
 }
 
@@ -193,8 +197,8 @@ func (r Results) Quantity(q figures.Quantity) (values []float64) {
 	first, _, _ := strings.Cut(q.Row, " < ")
 	var measured []string // What the values are of.
 	in := lo.Map(columns, func(column string, _ int) map[int]float64 { return r.quantities(q, column) })
-	if !all { // A seed without one of the others would be of something else.
-		in = slices.DeleteFunc(in, func(values map[int]float64) bool { return len(values) == 0 })
+	if !all {
+		in = Usual(in)
 	}
 	for _, seed := range r.seeds(first, columns...) {
 		sum, count := 0.0, 0
@@ -209,6 +213,12 @@ func (r Results) Quantity(q figures.Quantity) (values []float64) {
 		}
 	}
 	return values
+}
+
+// Usual leaves out numbers, by seed, that fewer than half of the seeds have. Means over the others are of seeds that have all of them: of one more or less they would be of something else.
+func Usual(numbers []map[int]float64) []map[int]float64 {
+	seeds := len(lo.UniqKeys(numbers...))
+	return lo.Filter(numbers, func(bySeed map[int]float64, _ int) bool { return len(bySeed) > 0 && 2*len(bySeed) >= seeds })
 }
 
 // measured identifies what a quantity of a seed is measured on: the files of weights with the numbers that they give, or the seed where there is no such file.

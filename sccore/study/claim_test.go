@@ -11,6 +11,14 @@ import (
 	"github.com/semcon/semcon/figures"
 )
 
+// TestUsual: a column that one seed of three has does not keep the others from counting.
+func TestUsual(t *testing.T) {
+	all, most, one := map[int]float64{0: 1, 1: 1, 2: 1}, map[int]float64{0: 1, 1: 1}, map[int]float64{2: 1}
+	if got := Usual([]map[int]float64{all, most, one, nil}); len(got) != 2 || len(got[0]) != 3 || len(got[1]) != 2 {
+		t.Errorf("%v", got)
+	}
+}
+
 // TestClaimsOfCommonSeeds: the better of two rows is the better one where all are measured, and leaving a seed out brings no other records in.
 func TestClaimsOfCommonSeeds(t *testing.T) {
 	record := func(row string, seed int, value float64) Record {
@@ -36,15 +44,15 @@ func TestClaimsOfCommonSeeds(t *testing.T) {
 		records = append(records, weak)
 	}
 	results, left := lo.Must(newToy().Results(records, Quick)).Judged(figures.Quantity{Column: "x", Row: "2", MinusRow: "1"})
-	if got := results.Of("2", "x"); left != 1 || len(got) != 0 {
+	if got := results.Of("2", "x"); left != 1 || len(got) != 0 || len(results.Data("x")) != 0 {
 		t.Errorf("%d seeds left out, and %v are left", left, got)
 	}
 }
 
-// TestLatestPretraining: encoders of an earlier run of pretrain do not count beside those of the latest one, and files do.
-func TestLatestPretraining(t *testing.T) {
+// TestOnePretraining: encoders of one run of pretrain count, the latest without changes if there is one, and files do.
+func TestOnePretraining(t *testing.T) {
 	type measured struct {
-		Encoder struct{ Digest, Run string }
+		Encoder struct{ Digest, Changed, Run string }
 	}
 	spec := Spec[measured, Described]{
 		ProfileConfig: func(_ Record, c measured) measured { return c },
@@ -54,9 +62,11 @@ func TestLatestPretraining(t *testing.T) {
 	for _, c := range []struct {
 		row, run string
 		seed     int
-	}{{"second", "old", 0}, {"second", "old", 1}, {"second", "", 2}, {"control", "old", 0}, {"dino", "", 0}, {"second", "new", 0}} {
+	}{{"second", "old", 0}, {"second", "old", 1}, {"second", "", 2}, {"control", "old", 0}, {"dino", "", 0}, {"second", "new", 0}, {"second", "changed", 0}} {
 		var config measured
-		config.Encoder.Run = c.run
+		if config.Encoder.Run = c.run; c.run == "changed" {
+			config.Encoder.Changed = "steps=1"
+		}
 		records = append(records, Record{Row: c.row, Column: "x", Seed: c.seed, Profile: Quick, Config: EncodeConfig(config)})
 	}
 	results, err := spec.Results(records, Quick)
@@ -66,8 +76,8 @@ func TestLatestPretraining(t *testing.T) {
 	if got := [3]int{len(results.Of("second", "x")), len(results.Of("control", "x")), len(results.Of("dino", "x"))}; got != [3]int{2, 0, 1} {
 		t.Errorf("%v records of each row, want seeds 0 and 2 of the first, and the file", got)
 	}
-	if left := results.leftOut["x"]["encoders of an earlier run of pretrain"]; left != 3 {
-		t.Errorf("%d records are said to be left out, want 3: %v", left, results.leftOut)
+	if left := results.leftOut["x"]["encoders of another run of pretrain"]; left != 4 {
+		t.Errorf("%d records are said to be left out, want 4: %v", left, results.leftOut)
 	}
 }
 

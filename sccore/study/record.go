@@ -144,8 +144,11 @@ func (r Record) DecodeConfig(config any) error {
 // start is what a record's configuration says of the encoder that it begins from or evaluates.
 type start struct {
 	Init, Weights string // The file that a training starts from, by the name that its experiment has for it.
-	Encoder       struct{ Architecture, Changed, Digest, Run string }
+	Encoder       encoderOf
 }
+
+// encoderOf is the encoder that a record evaluates, in the words of its configuration.
+type encoderOf struct{ Architecture, Changed, Digest, Run string }
 
 func (s start) fromFile() bool { return s.Init+s.Weights != "" }
 

@@ -28,11 +28,10 @@ type Results struct {
 // groupedRecord is a record with what it must share with others to be compared with them.
 type groupedRecord struct {
 	Record
-	group   string   // Settings within a group have to agree.
-	common  any      // The common part of the configuration, a comparable value.
-	changed []string // The settings that --set changed, as "key=value".
-	// The run of pretrain that has left the encoder; empty for another one.
-	pretraining string
+	group   string    // Settings within a group have to agree.
+	common  any       // The common part of the configuration, a comparable value.
+	changed []string  // The settings that --set changed, as "key=value".
+	encoder encoderOf // That it evaluates; zero for others.
 }
 
 // Load reads an experiment's records of the options' folder, profile and settings.
@@ -106,7 +105,7 @@ func (s Spec[C, D]) Results(records []Record, profile Profile) (_ Results, err e
 		if s.Common != nil {
 			config = s.Common(config, profileConfig)
 		}
-		grouped[i] = groupedRecord{Record: r, common: config, changed: changed, pretraining: r.start().Encoder.Run}
+		grouped[i] = groupedRecord{Record: r, common: config, changed: changed, encoder: r.start().Encoder}
 		if !s.AcrossColumns {
 			grouped[i].group = r.Column
 		}
@@ -114,8 +113,8 @@ func (s Spec[C, D]) Results(records []Record, profile Profile) (_ Results, err e
 	return resultsOf(profile, grouped), nil
 }
 
-// resultsOf chooses the settings of each group, and the latest run of pretrain among its encoders, and sorts the records that have them. Encoders of no such run, or of an
-// earlier version, which does not record it, always count.
+// resultsOf chooses the settings of each group, and a run of pretrain among those that have left its encoders, and sorts the records that have them: the latest without
+// changes, or else the latest. Encoders of no such run, or of an earlier version, which does not record it, always count.
 func resultsOf(profile Profile, records []groupedRecord) Results {
 	results := Results{Profile: profile, runs: map[[2]string][]Record{}, changed: map[[2]string][]string{}, leftOut: map[string]map[string]int{}, records: records}
 	chosen := map[string]groupedRecord{}
@@ -128,15 +127,15 @@ func resultsOf(profile Profile, records []groupedRecord) Results {
 		c := chosen[r.group]
 		return !r.Asked && r.common != c.common || r.Data != c.Data
 	}
-	pretraining := map[string]string{}
+	pretraining := map[string]encoderOf{}
 	for _, r := range records {
-		if r.pretraining != "" && !differs(r) {
-			pretraining[r.group] = r.pretraining
+		if c := pretraining[r.group]; r.encoder.Run != "" && !differs(r) && (r.encoder.Changed == "" || c.Changed != "" || c.Run == "") {
+			pretraining[r.group] = r.encoder
 		}
 	}
 	for _, r := range records {
 		key := [2]string{r.Row, r.Column}
-		if c := chosen[r.group]; differs(r) || r.pretraining != "" && r.pretraining != pretraining[r.group] {
+		if c := chosen[r.group]; differs(r) || r.encoder.Run != "" && r.encoder.Run != pretraining[r.group].Run {
 			if results.leftOut[r.Column] == nil {
 				results.leftOut[r.Column] = map[string]int{}
 			}
@@ -156,7 +155,7 @@ func resultsOf(profile Profile, records []groupedRecord) Results {
 func (r groupedRecord) differs(chosen groupedRecord) string {
 	switch {
 	case r.common == chosen.common && r.Data == chosen.Data:
-		return "encoders of an earlier run of pretrain"
+		return "encoders of another run of pretrain"
 	case slices.Equal(r.changed, chosen.changed):
 		return "other data or an earlier version"
 	case len(r.changed) == 0:

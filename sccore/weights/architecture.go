@@ -125,10 +125,9 @@ func (e evidence) exported(v encoder.ViT) (named encoder.ViT, ok bool) {
 // headsOf are the heads of the published transformers of a width. Most have a width of 64.
 var headsOf = map[int]int{192: 3, 384: 6, 512: 8, 768: 12, 1024: 16, 1152: 16, 1280: 16, 1408: 16, 1536: 24, 1664: 16, 4096: 32}
 
-// heads is the number of heads, 0 if nothing says it.
-func (e evidence) heads(v encoder.ViT) int {
+// statedHeads is the number of heads that the file or its config.json states, 0 if neither does.
+func (e evidence) statedHeads(v encoder.ViT) int {
 	named, ok := e.exported(v)
-	tiny, err := encoder.ViTByName("vit-tiny")
 	switch periods := e.all[periodsName].shape; {
 	case ok:
 		return named.NumHeads
@@ -136,10 +135,20 @@ func (e evidence) heads(v encoder.ViT) int {
 		return e.facts.heads()
 	case len(periods) == 1 && periods[0] > 0:
 		return v.Dim / (4 * periods[0])
-	case err == nil && v.Dim == tiny.Dim && v.Depth == tiny.Depth && v.PatchSize == tiny.PatchSize:
-		return tiny.NumHeads
 	case v.Dim == 384 && (strings.Contains(e.prefix, "base_encoder.") || strings.Contains(e.prefix, "momentum_encoder.")):
 		return 12 // MoCo v3's.
+	}
+	return 0
+}
+
+// heads is the number of heads, 0 if nothing says it.
+func (e evidence) heads(v encoder.ViT) int {
+	tiny, err := encoder.ViTByName("vit-tiny")
+	switch stated := e.statedHeads(v); {
+	case stated > 0:
+		return stated
+	case err == nil && v.Dim == tiny.Dim && v.Depth == tiny.Depth && v.PatchSize == tiny.PatchSize:
+		return tiny.NumHeads
 	case v.Dim == 1280 && v.GridSize == 0:
 		return 20 // DINOv3's.
 	case v.Dim < 768 && e.fixedPositions():
@@ -276,7 +285,7 @@ func normalize(all map[string]source) error {
 	case registers && withClass && shape[0] == 1 && slices.Equal(class.shape, []int{1, 1, shape[2]}):
 		all["cls_token"] = class.plus(positions.cut(1, 0, 1, ""), "with the position embedding of [CLS]")
 		all["pos_embed"] = positions.cut(1, 1, shape[1], "without that of [CLS]")
-	case registers && isSquare(shape[1]-1-count) && shape[0] == 1 && slices.Equal(class.shape, []int{1, 1, shape[2]}) && slices.Equal(tokens.shape, []int{1, count, shape[2]}):
+	case registers && !without && isSquare(shape[1]-1-count) && shape[0] == 1 && slices.Equal(class.shape, []int{1, 1, shape[2]}) && slices.Equal(tokens.shape, []int{1, count, shape[2]}):
 		all["cls_token"] = class.plus(positions.cut(1, 0, 1, ""), "with the position embedding of [CLS]")
 		all["reg_token"] = tokens.plus(positions.cut(1, 1, 1+count, ""), "with the position embeddings of registers")
 		all["pos_embed"] = positions.cut(1, 1+count, shape[1], "without those of [CLS] and registers")

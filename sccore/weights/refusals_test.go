@@ -362,6 +362,18 @@ func TestRotaryPositionsBesideStoredOnesAreRefused(t *testing.T) {
 	}
 }
 
+// TestConfigsOfTimm: transformers saves timm's models with a config of its own around timm's, and LingBot's rotary positions are DINOv3's.
+func TestConfigsOfTimm(t *testing.T) {
+	facts, err := parseFacts([]byte(`{"model_type": "timm_wrapper", "architecture": "vit_small_patch16_224", "pretrained_cfg": {}}`))
+	if err != nil || facts.ModelType != "" || facts.Architecture != "vit_small_patch16_224" {
+		t.Errorf("%+v, %v", facts, err)
+	}
+	v := encoder.ViT{Dim: 384, Depth: 12, PatchSize: 16, NumHeads: 6, Registers: 4, LayerScale: true}
+	if err := (evidence{facts: modelFacts{Architecture: "vit_small_patch16_lingbot"}}).rotate(&v); err != nil || v.RoPE.Base != 100 {
+		t.Errorf("base %g, %v", v.RoPE.Base, err)
+	}
+}
+
 // TestNamesOfLaterTransformers reads a ViT by the names that its modules have since version 5.
 func TestNamesOfLaterTransformers(t *testing.T) {
 	names := strings.NewReplacer("encoder.layer.", "layers.", "attention.attention.query", "attention.q_proj", "attention.attention.key", "attention.k_proj",

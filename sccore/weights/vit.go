@@ -133,12 +133,10 @@ func importViT(file *sources, facts modelFacts, want encoder.ViT, branch string,
 	found := try.E1(examine(file, facts, branch, ignore))
 	if want.Dim == 0 {
 		want = try.E1(found.identify(want))
+	} else if stated := found.statedHeads(want); stated != 0 && stated != want.NumHeads {
+		return nil, fmt.Errorf("its transformer has %d heads, as the file or its config.json says, and %s has %d", stated, cmp.Or(want.Name, "the wanted one"), want.NumHeads)
 	}
 	want.Positions = cmp.Or(want.Positions, found.positions(want))
-	named, _ := found.exported(want)
-	if says := cmp.Or(named.NumHeads, found.facts.heads()); says != 0 && says != want.NumHeads {
-		return nil, fmt.Errorf("its transformer has %d heads, and %s has %d", says, cmp.Or(want.Name, "the wanted one"), want.NumHeads)
-	}
 	try.E(settings.Check(want))
 	im := &Import{
 		ViT: want, Prefix: found.prefix, Unused: found.unused, Ignore: ignore, Ignored: found.ignored,

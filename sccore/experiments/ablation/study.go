@@ -246,7 +246,7 @@ func tables(r study.Results) []figures.Table {
 		}
 	}
 	tables := []figures.Table{main.Of(r), compared}
-	if !slices.ContainsFunc(paper.Columns, func(column string) bool { return compares(r, column) }) {
+	if slices.ContainsFunc(paper.Columns, func(column string) bool { return slices.Contains(r.Columns(), column) && !compares(r, column) }) {
 		printed := study.Table{Title: "Tab. ablation, as printed", Caption: "The paper's numbers, on ImageNet-1k and COCOStuff-27.", Unit: "%", Paper: Name}
 		printed.Rows = lo.Map(paper.Rows, func(line figures.PaperRow, _ int) study.Row { return study.Row{Heads: line.Heads} })
 		tables = append(tables, printed.Of(r))

@@ -32,6 +32,9 @@ var Study = encoders.Experiment[Config]{
 			return d
 		}
 		d.Note = "all test images"
+		if n := d.Test.Len(); c.Images > 0 && c.Images < n {
+			d.Note = fmt.Sprintf("%d of %d test images", c.Images, n)
+		}
 		d.Train, d.Test = d.Train.Pick(datasets.Spread(d.Train.Len(), c.Images)), d.Test.Pick(datasets.Spread(d.Test.Len(), c.Images))
 		return d
 	},

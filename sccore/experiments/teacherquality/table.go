@@ -152,26 +152,24 @@ func (k kind) seeds() int {
 	return lo.Max(lo.Map(records, func(r study.Record, _ int) int { return r.Seed + 1 }))
 }
 
-// over returns CoTAP's value minus another loss's value, for each seed the mean over the conditions in which both have run. Seeds with fewer conditions than others
-// would be of something else, and are left out.
+// over returns CoTAP's value minus another loss's value, for each seed the mean over the conditions in which both have run; see [study.Usual].
 func (k kind) over(loss string) (differences []float64) {
-	most := 0
-	for seed := range k.seeds() {
-		var ofSeed []float64
-		for _, c := range k.conditions {
-			same := c
-			same.Loss = sccore.WithCoTAP
+	of := lo.FilterMap(k.conditions, func(c Condition, _ int) (map[int]float64, bool) {
+		same, bySeed := c, map[int]float64{}
+		same.Loss = sccore.WithCoTAP
+		for seed := range k.seeds() {
 			record, ok := k.OfSeed(c.row(), k.column, seed)
-			cotap, both := k.OfSeed(same.row(), k.column, seed)
-			if c.Loss == loss && ok && both {
-				ofSeed = append(ofSeed, cotap.Value-record.Value)
+			if cotap, both := k.OfSeed(same.row(), k.column, seed); ok && both {
+				bySeed[seed] = cotap.Value - record.Value
 			}
 		}
-		if len(ofSeed) > most {
-			most, differences = len(ofSeed), nil
-		}
-		if len(ofSeed) == most && most > 0 {
-			differences = append(differences, stats.MeanInterval(ofSeed).Mean)
+		return bySeed, c.Loss == loss
+	})
+	of = study.Usual(of)
+	for seed := range k.seeds() {
+		ofSeed := lo.FilterMap(of, func(bySeed map[int]float64, _ int) (float64, bool) { value, ok := bySeed[seed]; return value, ok })
+		if len(ofSeed) == len(of) && len(of) > 0 {
+			differences = append(differences, lo.Mean(ofSeed))
 		}
 	}
 	return differences

@@ -86,7 +86,7 @@ type Config struct {
 	Samples           int        `json:"samples" range:"[1,2^31)"`   // Crops that a head is trained on.
 	LearningRates     [4]float64 `json:"rates" range:"(0,1e4]"`      // The rate with the highest mIoU on held-out training images counts.
 	FinalLearningRate float64    `json:"final_rate" range:"(0,1e4]"` // Learning rate at the last step.
-	Holdout           int        `json:"holdout" range:"[1,2^31)"`   // Training images held out to choose the learning rate; at most half.
+	Holdout           int        `json:"holdout" range:"[1,2^31)"`   // Training images held out to choose the learning rate, or a few more; at most half.
 
 	Images   int     `json:"images" range:"[0,2^31)"`          // Images per split and seed: drawn, or taken evenly spread from the seed's share of a real dataset, where 0 means all.
 	Shares   int     `json:"shares,omitzero" range:"[0,2^20]"` // Shares that the images of a real dataset are cut into. Seed 0 has the first, and so on. 1 gives all to every seed.
@@ -223,11 +223,13 @@ func test(t *trainer, r *run, _ evaluation.SegmentationConfig, losses []float32)
 	t.Frozen.Images = r.Data.Test
 	tested := try.E1(evaluate(r, t, r.Data.tested))
 	c := r.Cell.Config
-	_, best := lo.MaxIndexBy(heldOut, func(a, b metrics.Segmentation) bool { return a.MIoU > b.MIoU })
-	details := map[string]float64{"accuracy": tested[best].Accuracy, "rate": c.LearningRates[best]}
-	if losses[best] < math.MaxFloat32 {
-		details["loss"] = float64(losses[best])
+	for i, loss := range losses {
+		if loss == math.MaxFloat32 { // This head has diverged, and predicts one class.
+			heldOut[i].MIoU, tested[i].MIoU = math.NaN(), math.NaN()
+		}
 	}
+	_, best := lo.MaxIndexBy(heldOut, func(a, b metrics.Segmentation) bool { return a.MIoU > b.MIoU || math.IsNaN(b.MIoU) })
+	details := map[string]float64{"accuracy": tested[best].Accuracy, "rate": c.LearningRates[best], "loss": float64(losses[best])}
 	for i, rate := range c.LearningRates {
 		details[fmt.Sprintf("held_out_miou_rate_%g", rate)], details[fmt.Sprintf("miou_rate_%g", rate)] = heldOut[i].MIoU, tested[i].MIoU
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"strings"
 
 	"github.com/dsnet/try"
 	"github.com/gomlx/compute"
@@ -104,7 +105,7 @@ func tables(results study.Results) []figures.Table {
 		return encoders.Details([]string{dataset}, "J&F_mean", columns...)
 	}
 	beside := encoders.Beside("video_seg", "Video object segmentation on DAVIS-2017 by label propagation with frozen features.",
-		measures(titles[davis], figures.MustPaper("video_seg").Columns...)...).Of(results)
+		measures(titles[davis], figures.MustPaper("video_seg").Columns...)...).Of(results.Where(func(r study.Record) bool { return strings.HasPrefix(r.Data, "DAVIS-2017") }))
 	all := []figures.Table{beside}
 	for _, dataset := range []string{titles[davis], titles[encoders.Synthetic]} {
 		t := encoders.Alone("Recall and decay on "+dataset, "All measures of video object segmentation; a high decay is a loss over time. The paper has no such table.",

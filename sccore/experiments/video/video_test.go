@@ -112,7 +112,7 @@ func TestVideoMeasuresItsClaim(t *testing.T) {
 		config.Encoder.Row = row
 		records = append(records, study.Record{
 			Experiment: Name, Profile: study.Quick, Cell: dataset + "/" + row + "/seed", Row: row, Column: titles[dataset], Seed: seed, Value: value,
-			Data: dataset + " videos", Details: map[string]float64{"J_mean": value - 1, "F_mean": value + 1}, Config: study.EncodeConfig(config),
+			Data: strings.Replace(dataset, davis, "DAVIS-2017 val:", 1) + " videos", Details: map[string]float64{"J_mean": value - 1, "F_mean": value + 1}, Config: study.EncodeConfig(config),
 		})
 	}
 	measure := func() map[string][]float64 {
@@ -149,6 +149,12 @@ func TestVideoMeasuresItsClaim(t *testing.T) {
 		if text := tables[i].Markdown(); !strings.Contains(text, want) {
 			t.Errorf("table %d has no %q:\n%s", i, want, text)
 		}
+	}
+	for i := range records {
+		records[i].Data = strings.Replace(records[i].Data, "2017", "2016", 1)
+	}
+	if tables, err = Study.Experiment().Tables(records, study.Quick); err != nil || len(tables) != 3 || !tables[0].PaperAlone() {
+		t.Errorf("numbers on DAVIS-2016 beside those on DAVIS-2017: %v", err)
 	}
 }
 

@@ -196,7 +196,7 @@ func fromFiles(table, key, file, ignore string, seeds int) (all []seeded, err er
 }
 
 // pretrained returns the encoders that the experiment pretrain has left in out, after both stages and the control of the last run of each seed in the
-// profile. All are from the same run: the full method and its control started from that run's alignment, or from a file, whose encoder then comes first. If
+// profile, if it had the configuration and the data of the last run of all. The full method and its control started from their run's alignment, or from a file, whose encoder then comes first. If
 // read is true, the evaluation is on real images and takes runs that trained on real images; otherwise it takes runs that trained on synthetic images. If no
 // run trained on images of that kind, it takes runs of the other kind.
 func pretrained(out string, profile study.Profile, seeds int, read bool) (all []seeded, err error) {
@@ -207,12 +207,18 @@ func pretrained(out string, profile study.Profile, seeds int, read bool) (all []
 	if kind := func(r study.Record) bool { return (r.Kind == figures.Real) == read }; slices.ContainsFunc(records, kind) {
 		records = slices.DeleteFunc(records, func(r study.Record) bool { return !kind(r) })
 	}
+	run := func(r study.Record) string {
+		var config recipe.Config
+		try.E(r.DecodeConfig(&config))
+		config.Init = "" // The data identify its content.
+		return study.Hash(study.EncodeConfig(config), []byte(r.Data))
+	}
+	ended := lo.Filter(records, func(r study.Record, _ int) bool { return r.Row == titles[Second] })
 	for seed := range seeds {
-		at := slices.IndexFunc(records, func(r study.Record) bool { return r.Seed == seed && r.Row == titles[Second] })
-		if at < 0 {
+		last, ok := lo.Find(ended, func(r study.Record) bool { return r.Seed == seed })
+		if !ok || run(last) != run(ended[0]) {
 			continue
 		}
-		last := records[at]
 		for _, stage := range []string{Init, First, Control, Second} {
 			i := slices.IndexFunc(records, func(r study.Record) bool {
 				return r.Cell == last.Cell && r.ConfigHash == last.ConfigHash && r.Data == last.Data && r.Row == titles[stage]
@@ -228,8 +234,7 @@ func pretrained(out string, profile study.Profile, seeds int, read bool) (all []
 			try.E(records[i].DecodeConfig(&config))
 			changed := try.E1(settings.Changed("", recipe.Defaults(records[i], config), config))
 			e := Encoder{Row: stage, Architecture: config.Second.Encoder, Weights: file, Changed: strings.Join(changed, ", ")}
-			config.Init = "" // The data identify its content.
-			e.Run = study.Hash(study.EncodeConfig(config), []byte(last.Data))
+			e.Run = run(last)
 			e.Digest = try.E1(weights.Digest(e.Weights))
 			all = append(all, seeded{e, seed})
 		}

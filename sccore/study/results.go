@@ -315,8 +315,8 @@ func (r Results) oneFile(columns []string, rows ...string) (of []string) {
 	})
 }
 
-// Describe fills in a table's unit, profile and data. It adds to its caption what --set changed in columns of the records, and how many
-// records are left out there because they had other settings or data.
+// Describe fills in a table's unit, profile and data. It adds to its caption what --set changed in columns of the records, the versions that have measured them if
+// there are several, and how many records are left out there because they had other settings or data.
 func (r Results) Describe(t *figures.Table, unit string, columns ...string) {
 	t.Unit, t.Profile = unit, string(r.Profile)
 	if len(r.records) > 0 && r.records[0].LeftOut > 0 {
@@ -328,6 +328,15 @@ func (r Results) Describe(t *figures.Table, unit string, columns ...string) {
 	t.Data = r.Data(columns...)
 	if rows := r.oneFile(columns, r.Rows()...); len(rows) > 0 {
 		t.Caption += fmt.Sprintf(" All seeds of %s use the same weights file, so their spread does not include the training of the encoder.", strings.Join(rows, ", "))
+	}
+	versions := map[string]bool{}
+	for key, records := range r.runs {
+		for _, record := range records {
+			versions[record.Versions["semcon"]] = versions[record.Versions["semcon"]] || slices.Contains(columns, key[1])
+		}
+	}
+	if used := lo.PickByValues(versions, []bool{true}); len(used) > 1 {
+		t.Caption += fmt.Sprintf(" Measured by %d versions of semcon: %s.", len(used), strings.Join(slices.Sorted(maps.Keys(used)), ", "))
 	}
 	recorded := lo.Intersect(columns, r.Columns())
 	changes := lo.SliceToMap(recorded, func(column string) (string, string) { return column, r.changes(column) })

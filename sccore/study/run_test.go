@@ -324,6 +324,12 @@ func TestNumbersOfUnlikeSettingsAreNotCompared(t *testing.T) {
 	if alone.Describe(&table, "%", "count"); !strings.Contains(table.Caption, "Settings that differ from the profile's: steps=5.") {
 		t.Errorf("caption %q", table.Caption)
 	}
+	of := func(version string) Record { return Record{Versions: map[string]string{"semcon": version}} }
+	mixed := Results{runs: map[[2]string][]Record{{"a", "count"}: {of("x")}, {"b", "count"}: {of("y")}, {"b", "others"}: {of("z")}}}
+	table.Caption = ""
+	if mixed.Describe(&table, "%", "count"); table.Caption != " Measured by 2 versions of semcon: x, y." {
+		t.Errorf("caption %q", table.Caption)
+	}
 	if twice := results.Details("b", "count", "twice"); !slices.Equal(twice, []float64{6}) {
 		t.Errorf("details %v", twice)
 	}

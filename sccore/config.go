@@ -139,6 +139,8 @@ func (c Config) Rules() error {
 		return fmt.Errorf("accumulate %d does not divide batch %d", c.AccumulationSteps, c.Batch)
 	case c.Views.Globals < 2:
 		return fmt.Errorf("views.globals %d: a view is aligned with another one, want at least 2", c.Views.Globals)
+	case c.Views.Independent && c.hasPatchLoss():
+		return errors.New("views.independent: losses of patches compare what views share, and independent views may share nothing")
 	case c.Prototypes == 0 && l.Prototypes > 0:
 		return fmt.Errorf("lambdas.prototypes %v without prototypes", l.Prototypes)
 	case !c.hasPatchLoss() && !c.hasImageLoss():

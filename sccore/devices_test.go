@@ -3,6 +3,7 @@ package sccore_test
 import (
 	"math"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/semcon/semcon/internal/testbackend"
@@ -59,4 +60,19 @@ func agree(t *testing.T, what string, got, want []sccore.StepMetrics) {
 		all = append(all, off)
 	}
 	testbackend.Agree(t, what, all)
+}
+
+// TestPartsHaveTwoOfAKind: what compares the images of a part, such as the partners of CoTAP, says nothing of one image.
+func TestPartsHaveTwoOfAKind(t *testing.T) {
+	for parts, want := range map[int]string{1: "", 2: "need two of a kind", 4: "even number"} { // Of 4 images: 2 objects and 2 scenes, one of each, one.
+		config := tiny()
+		config.AccumulationSteps = parts
+		trainer, err := sccore.NewTrainer(testbackend.Fastest(t), tinyData(), config)
+		if err == nil {
+			trainer.Close()
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d parts: %v, want %q", parts, err, want)
+		}
+	}
 }

@@ -190,6 +190,9 @@ func (c Config) checkSource() error {
 	if c.uses(WithNeCo) && c.Batch == c.AccumulationSteps {
 		return fmt.Errorf("patch_concentration neco sorts patches of other images: batch %d in accumulate %d parts has none", c.Batch, c.AccumulationSteps)
 	}
+	if from := c.Correspondences.From; from != FromLabels && (c.Correspondences.Noise > 0 || c.Correspondences.Fixed) {
+		return fmt.Errorf("correspondences.noise %g and fixed %t: only pairs of labels are made wrong, want correspondences.from labels, not %s", c.Correspondences.Noise, c.Correspondences.Fixed, from)
+	}
 	if !c.learnsFrom(FromTeacher) {
 		return nil
 	}

@@ -264,9 +264,11 @@ func TestTeacherAndLossesAreChecked(t *testing.T) {
 		"batch 4 in accumulate 4 parts has none": func(c *sccore.Config) {
 			c.PatchConcentration, c.Correspondences.From, c.AccumulationSteps = sccore.WithNeCo, sccore.FromHead, 4
 		},
-		"teacher.encoder": func(c *sccore.Config) { c.Teacher.Encoder = "" },
-		"patches are of":  func(c *sccore.Config) { c.Teacher.Encoder = "vit-s16" },
-		"teacher.head":    func(c *sccore.Config) { c.Teacher.Head.OutDim = 0 },
+		"only pairs of labels are made wrong": func(c *sccore.Config) { c.Correspondences.Noise = 0.4 },
+		"views.independent":                   func(c *sccore.Config) { c.Views.Independent, c.Views.MinOverlap = true, 0 },
+		"teacher.encoder":                     func(c *sccore.Config) { c.Teacher.Encoder = "" },
+		"patches are of":                      func(c *sccore.Config) { c.Teacher.Encoder = "vit-s16" },
+		"teacher.head":                        func(c *sccore.Config) { c.Teacher.Head.OutDim = 0 },
 	} {
 		config := taught(sccore.WithFastAP)
 		if err := settings.Check(config); err != nil {

@@ -39,7 +39,7 @@ func (o overlap) pool(maps, box, flips *Node) *Node {
 }
 
 // patchAlignment is L_align ("Cross-view alignment"): the mean over all pairs of a view of the online branch and another, global view of the target
-// branch, each restricted to their overlap. Sinkhorn–Knopp runs over all patches of all pairs of one size. It also returns the targets' mean entropy.
+// branch, each restricted to their overlap. Sinkhorn–Knopp runs over all patches of all pairs of one size. It also returns the mean entropy of the targets of global views.
 func (s step) patchAlignment(online []outputs, target outputs) (loss, targetEntropy *Node) {
 	count := 0
 	for i, group := range online {

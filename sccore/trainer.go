@@ -75,6 +75,8 @@ func newTrainer(data Data, config Config) (_ *Trainer, err error) {
 		return nil, errors.New("correspondences.from labels: the images have no labels")
 	case data.Objects != nil && data.Scenes != nil && part%2 != 0:
 		return nil, fmt.Errorf("batch %d in %d parts cannot be halved into objects and scenes", config.Batch, config.AccumulationSteps)
+	case part < 2 && config.Lambdas.PatchConcentration > 0, (part < 2 || data.Scenes != nil && part < 4) && (config.hasImageLoss() || config.Lambdas.Prototypes > 0):
+		return nil, fmt.Errorf("batch %d in %d parts: losses compare the images of a part, and need two of a kind", config.Batch, config.AccumulationSteps)
 	}
 	t.step = newStep(config, data.Objects != nil, data.Scenes != nil, data.Labels != nil)
 	t.step.background = data.Background

@@ -280,7 +280,7 @@ func printAs(format, text string, result any) {
 		try.E(out.Encode(result))
 		return
 	}
-	fmt.Print(text)
+	try.E1(fmt.Print(text)) // The disk may be full.
 }
 
 // textOf returns where a verb prints its text: nowhere if the format is JSON.

@@ -61,7 +61,7 @@ func labVerb(c *cobra.Command, flags flagTexts) {
 		}
 		hasDesktop := runtime.GOOS == "darwin" || os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != "" // Or Python starts a text browser here.
 		lab := labCommand(c.Context(), in, folder, f.Port, !f.NoBrowser && hasDesktop)
-		lab.Env = append(lab.Env, "SEMCON_PROFILE="+f.Profile, "SEMCON_DATA="+f.Data, "SEMCON_OUT="+cmp.Or(os.Getenv("SEMCON_OUT"), filepath.Join(in.root, "out")))
+		lab.Env = append(lab.Env, "SEMCON_PROFILE="+f.Profile, "SEMCON_DATA="+f.Data, "SEMCON_OUT="+try.E1(filepath.Abs(cmp.Or(os.Getenv(outVariable), filepath.Join(in.root, "out")))))
 		serveLab(c.Context(), in, lab, folder, f.Port)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/dsnet/try"
 	"github.com/samber/lo"
+	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/backend"
 	_ "github.com/semcon/semcon/sccore/backend/buffers" // The program keeps large buffers between steps.
@@ -106,8 +107,8 @@ func ended(run func()) (err error) {
 }
 
 // grace is how long a verb may take to stop, and childGrace how long a program that it has started. XLA compiles for minutes and cannot be interrupted, so the
-// process then ends without waiting. That is safe: records are on disk, and checkpoints are written atomically.
-const grace, childGrace = 4 * time.Second, 15 * time.Second
+// process then ends without waiting. That is safe: records are on disk, and checkpoints are written atomically. A file that is being written has until saving.
+const grace, childGrace, saving = 4 * time.Second, 15 * time.Second, 100 * time.Second
 
 func main() {
 	if os.Getenv("GOGC") == "" {
@@ -115,6 +116,9 @@ func main() {
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // As by nohup.
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	exited := make(chan int, 1)
 	go func() { exited <- command(ctx, os.Args[1:], os.Stderr) }()
@@ -126,11 +130,16 @@ func main() {
 	signal.Stop(signals) // A second signal kills at once.
 	cancel()
 	c, _, _ := newRoot().Find(os.Args[1:]) // It exists, or the command would have ended.
-	patience := grace + lo.Ternary(c.Name() == "lab" || c.Name() == "notebooks", childGrace, 0)
-	select {
-	case status := <-exited:
-		os.Exit(status)
-	case <-time.After(patience):
+	patience := time.After(grace + lo.Ternary(c.Name() == "lab" || c.Name() == "notebooks", childGrace, 0))
+	for begun := time.Now(); ; patience = time.After(grace) {
+		select {
+		case status := <-exited:
+			os.Exit(status)
+		case <-patience:
+		}
+		if atomicfile.Writing() && time.Since(begun) < saving { // Such as the checkpoint of a large training on a slow disk.
+			continue
+		}
 		if progress.IsTerminal(os.Stderr) {
 			fmt.Fprintln(os.Stderr) // Ends the line of an open bar.
 		}

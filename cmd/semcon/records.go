@@ -92,7 +92,7 @@ func tableVerb(c *cobra.Command, flags flagTexts) {
 			printLines(all)
 			return
 		}
-		fmt.Print(all)
+		try.E1(fmt.Print(all)) // The disk may be full.
 	}
 }
 
@@ -133,7 +133,7 @@ func claimsVerb(c *cobra.Command, flags flagTexts) {
 			printLines(scoreboard.CSV())
 			return
 		}
-		fmt.Print(try.E1(scoreboard.Format(f.Format)))
+		try.E1(fmt.Print(try.E1(scoreboard.Format(f.Format))))
 	}
 }
 
@@ -197,7 +197,7 @@ func (t *reportTarget) write(ctx context.Context, o report.Options) {
 	if t.browser == "" {
 		try.E(report.Write(t.To, o))
 	} else {
-		work := try.E1(filepath.Abs(try.E1(os.MkdirTemp("", "semcon-report")))) // The browser needs whole paths.
+		work := try.E1(filepath.Abs(try.E1(os.MkdirTemp(filepath.Dir(t.To), ".semcon-report")))) // The browser needs whole paths, and may have a /tmp of its own.
 		defer os.RemoveAll(work)
 		page := filepath.Join(work, "report.html")
 		try.E(report.Write(page, o))

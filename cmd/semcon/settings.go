@@ -149,7 +149,7 @@ func readConfig(file string) (set []string, err error) {
 func settingsOf(names []string, profile study.Profile, dataset string) (name, title string, all []settings.Setting) {
 	if len(names) == 1 && names[0] == "train" {
 		const images = 1000
-		config := try.E1(ownimages.Start{Smoke: profile == study.Smoke}.Config(images))
+		config := try.E1(ownimages.Start{Smoke: profile == study.Smoke}.Config(images, images))
 		return "train", fmt.Sprintf("of %d images from random weights", images), try.E1(settings.List(config))
 	}
 	e, _ := oneExperiment(names)

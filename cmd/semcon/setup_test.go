@@ -280,3 +280,20 @@ func TestPathThatTheKernelCannotTake(t *testing.T) {
 		}
 	}
 }
+
+// TestTheEnvironmentKeepsItsPython: another python3 first on the PATH, as of conda, is no reason to make a working environment anew.
+func TestTheEnvironmentKeepsItsPython(t *testing.T) {
+	m, in := newInstall(t)
+	m.script(t, "before", `[ "$1" = --version ] || printf '3\n12\n/opt/before\n'`)
+	for executable, want := range map[string]string{filepath.Join(m.bin, "before"): "/opt/before", "/opt/removed": os.Getenv("FAKE_PYTHON")} {
+		if err := os.MkdirAll(in.dir("venv"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(in.dir("venv", "pyvenv.cfg"), []byte("home = /opt\nexecutable = "+executable+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := in.probe(t.Context()).python; got != want {
+			t.Errorf("made by %s: %s, want %s", executable, got, want)
+		}
+	}
+}

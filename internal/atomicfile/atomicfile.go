@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/dsnet/try"
 	"github.com/semcon/semcon/internal/filelock"
@@ -19,6 +20,8 @@ import (
 // Write writes the file at path by way of a temporary file beside it: write, sync, rename. On an error the old file, if any, is unchanged, unless
 // only the folder could not be synced. The temporary file is removed, and the error names path. Write creates missing folders.
 func Write(path string, fill func(w io.Writer) error) (err error) {
+	writing.Add(1)
+	defer writing.Add(-1)
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("writing %s: %w", path, err)
@@ -71,6 +74,11 @@ func Sweep(dir string) (err error) {
 	}
 	return nil
 }
+
+var writing atomic.Int32 // Calls of Write.
+
+// Writing reports whether the process is writing a file.
+func Writing() bool { return writing.Load() > 0 }
 
 // WriteBytes is [Write] with the content given as bytes.
 func WriteBytes(path string, content []byte) error {

@@ -6,8 +6,11 @@ package filelock
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -15,8 +18,12 @@ import (
 
 // Try takes a lock that no other process holds. taken is false if another one does. Its holder may remove the file.
 func Try(path string) (unlock func(), taken bool, err error) {
-	file := flock.New(path, flock.SetPermissions(0o666))
-	if taken, err = file.TryLock(); err != nil {
+	file := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o666))          // NFS locks only what is open for writing.
+	if taken, err = file.TryLock(); errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) { // The file of another user, or of a disk that cannot be written.
+		file = flock.New(path, flock.SetPermissions(0o666))
+		taken, err = file.TryLock()
+	}
+	if err != nil {
 		return nil, false, fmt.Errorf("locking %s: %w", path, err)
 	}
 	locked, _ := file.Stat()

@@ -17,7 +17,7 @@ func TestConfigFollowsTheNumberOfImages(t *testing.T) {
 		if test.set != "" {
 			s.Set = []string{test.set}
 		}
-		c, err := s.Config(test.images)
+		c, err := s.Config(test.images, test.images)
 		if err != nil || c.Batch != test.batch || c.Steps != test.steps || c.WarmupSteps != c.Steps/10 {
 			t.Errorf("%d images, %s: batch %d, %d steps, %v", test.images, test.set, c.Batch, c.Steps, err)
 		}
@@ -25,12 +25,16 @@ func TestConfigFollowsTheNumberOfImages(t *testing.T) {
 			t.Errorf("from random weights: prototypes %d, lambdas %+v", c.Prototypes, c.Lambdas)
 		}
 	}
-	large, err := Start{Set: []string{"encoder=vit-s16"}}.Config(1000)
+	large, err := Start{Set: []string{"encoder=vit-s16"}}.Config(1000, 1000)
 	if err != nil || large.Views.GlobalCropSize != 224 || large.Views.Locals != 4 || large.Views.LocalCropSize != 96 || large.PatchHead.OutDim != 256 || large.LearningRate != 1.8e-4 {
 		t.Errorf("vit-s16: %+v, %v", large, err)
 	}
-	for set, want := range map[string]string{"speed=1": `"speed"`, "batch=1": "batch 1", "encoder=vit-x": "vit-x", "steps=none": "none", "rate=-1": "rate -1"} {
-		if _, err := (Start{Set: []string{set}}).Config(100); err == nil || !strings.Contains(err.Error(), want) {
+	slow, err := Start{Set: []string{"rate=1e-7"}}.Config(5000, 60)
+	if err != nil || slow.FinalLearningRate != 1e-8 || slow.Neighbours != 7 { // The end follows the rate, and the neighbours follow the objects.
+		t.Errorf("rate 1e-7 and 60 objects: ends at %g, %d neighbours, %v", slow.FinalLearningRate, slow.Neighbours, err)
+	}
+	for set, want := range map[string]string{"speed=1": `"speed"`, "batch=1": "batch 1", "encoder=vit-x": "vit-x", "steps=none": "none", "rate=-1": "rate -1", "correspondences.from=teacher": "teacher"} {
+		if _, err := (Start{Set: []string{set}}).Config(100, 100); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", set, err, want)
 		}
 	}

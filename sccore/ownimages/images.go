@@ -10,6 +10,7 @@ package ownimages
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -225,7 +226,7 @@ func (s Start) given(key string) []string {
 
 // Config returns the settings of a training on a number of images, in one folder or in two of objects and scenes. They are the paper's second stage without
 // the filter, which no other code can load; from random weights they are its first stage, alignment alone, since neighbours and correspondences of random
-// features say nothing. Batch, steps and rates follow from the number of images:
+// features say nothing. Batch, steps and rates follow from the number of images, and the neighbours from that of objects:
 //
 //   - The batch is the largest power of two of which there are two in the images: up to 256 on a GPU, 64 for transformers as wide as ViT-B's or wider, and
 //     32 on a CPU.
@@ -235,7 +236,7 @@ func (s Start) given(key string) []string {
 //   - The target branch averages over a thirtieth of the run, as in the paper, but over 33 steps at least, as many as in the real profile.
 //
 // The error names the setting that is wrong.
-func (s Start) Config(images int) (_ sccore.Config, err error) {
+func (s Start) Config(images, objects int) (_ sccore.Config, err error) {
 	defer try.Handle(&err)
 	c := sccore.Default()
 	v := try.E1(s.encoder())
@@ -252,11 +253,15 @@ func (s Start) Config(images int) (_ sccore.Config, err error) {
 	c.Steps = lo.Ternary(s.Smoke, 8, min(max(epochs*images/max(c.Batch, 1), 200), 100_000))
 	try.E(settings.Apply(&c, s.given("steps")...))
 	c.LearningRate = round(rate * min(math.Sqrt(float64(c.Batch)/256), 1) * 384 / float64(v.Dim))
+	try.E(settings.Apply(&c, s.given("rate")...))
 	c.FinalLearningRate = round(c.LearningRate / 10)
 	c.WarmupSteps, c.MetricsEvery = c.Steps/10, max(c.Steps/500, 1)
 	c.TargetMomentum = min(max(1-30/float64(max(c.Steps, 1)), 0.97), 0.9997)
-	c.Neighbours = min(c.Neighbours, max(images/8, 1))
+	c.Neighbours = min(c.Neighbours, max(objects/8, 1))
 	try.E(settings.Apply(&c, s.Set...))
+	if c.Correspondences.From == sccore.FromTeacher {
+		return c, errors.New("--set correspondences.from teacher: only teacher-quality has a third encoder")
+	}
 	if s.Init != "" && c.Encoder != v.Name {
 		return c, fmt.Errorf("encoder %s: %s holds %s", c.Encoder, s.Init, v.Name)
 	}

@@ -138,14 +138,14 @@ func (r *run) open(ctx context.Context) (err error) {
 		try.E(r.openInit(v))
 	}
 	// The sizes do not depend on the number of images, which follows from reading them.
-	config := try.E1(r.Start.Config(leastImages))
+	config := try.E1(r.Start.Config(leastImages, leastImages))
 	global := config.Views.GlobalCropSize
 	size := v.NearestSize(max(global, lo.Ternary(r.Start.Smoke, 2*global, 96))) // Enough patches to see something on.
 	r.images = try.E1(Open(ctx, r.Folders, size, r.Start.Smoke, r.Say))
 	if r.verdict = (verdict{pretrained: r.Start.Init != "", classes: len(r.images.classes)}); r.verdict.classes > 0 {
 		r.verdict.queries = r.images.queries.Len()
 	}
-	r.config = try.E1(r.Start.Config(r.images.Count))
+	r.config = try.E1(r.Start.Config(r.images.Count, r.images.Train.Objects.Len()))
 	try.E(train.CheckDevices(r.backend, r.config.Batch/r.config.AccumulationSteps))
 	if repeats := r.images.repeats(r.config); repeats != "" {
 		// A run that an earlier version began goes on.

@@ -269,7 +269,7 @@ func TestDriftGaugeTellsARateThatIsTooHigh(t *testing.T) {
 	b := testbackend.Go(t)
 	dir := folder(t, 24)
 	from := Start{Smoke: true, Init: sineWeights(t, weights.Timm), Set: []string{"batch=4", "steps=6", "warmup=0"}}
-	config, err := from.Config(18)
+	config, err := from.Config(18, 18)
 	if err != nil {
 		t.Fatal(err)
 	}

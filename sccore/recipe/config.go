@@ -105,6 +105,8 @@ func (c Config) Rules() (err error) {
 		return errors.New("first.correspondences.from: this experiment trains without labels")
 	case c.Second.Correspondences.From == sccore.FromLabels:
 		return errors.New("second.correspondences.from: this experiment trains without labels")
+	case c.First.Correspondences.From == sccore.FromTeacher || c.Second.Correspondences.From == sccore.FromTeacher:
+		return errors.New("correspondences.from teacher: only teacher-quality has a third encoder")
 	case c.First.Encoder != c.Second.Encoder:
 		return fmt.Errorf("first.encoder %s is not second.encoder %s", c.First.Encoder, c.Second.Encoder)
 	case c.First.Lambdas.ImageConcentration > 0:

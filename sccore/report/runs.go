@@ -149,6 +149,9 @@ var configHash, cellsFolder, seedFirst = regexp.MustCompile(`-[0-9a-f]{12}(/|$)`
 // Runs lists the runs below a folder: the running ones first, and runs of equal state by when they last wrote. They may go on meanwhile, here or on another
 // host. A folder that does not exist has none.
 func Runs(folder string) (runs []Run, err error) {
+	if real, err := filepath.EvalSymlinks(folder); err == nil { // WalkDir does not follow a link.
+		folder = real
+	}
 	var files []string
 	named := map[string]int{}
 	short := func(name string) string { return configHash.ReplaceAllString(name, "$1") }

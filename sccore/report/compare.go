@@ -49,6 +49,15 @@ func Compare(a, b Selection) (Comparison, error) {
 	}
 	c.commonSeeds(&a, &b)
 	c.Settings = differences(facts(a.Records), facts(b.Records))
+	seed := func(r study.Record) int { return r.Seed }
+	first, second := lo.GroupBy(a.Records, seed), lo.GroupBy(b.Records, seed)
+	for _, seed := range slices.Sorted(maps.Keys(first)) { // Both runs may have the same values, with other seeds.
+		for _, row := range differences(facts(first[seed]), facts(second[seed])) {
+			if known := func(other [3]string) bool { return other[0] == row[0] }; second[seed] != nil && !slices.ContainsFunc(c.Settings, known) {
+				c.Settings = append(c.Settings, [3]string{row[0], fmt.Sprintf("%s (seed %d)", row[1], seed), fmt.Sprintf("%s (seed %d)", row[2], seed)})
+			}
+		}
+	}
 	if c.Numbers = paired(a.Records, b.Records); c.Numbers == nil {
 		return c, fmt.Errorf("the runs share no row, column or metric that names one number of each seed: compare single cells with the same metric; they differ in %s", brief(c.Settings))
 	}

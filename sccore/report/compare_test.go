@@ -234,3 +234,18 @@ func TestCompareSaysInWhatRunsDiffer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestCompareSeedBySeed: two runs with the same rates differ where each seed has another one.
+func TestCompareSeedBySeed(t *testing.T) {
+	run := func(name string, rates ...string) Selection {
+		s := Selection{Name: name}
+		for seed, rate := range rates {
+			s.Records = append(s.Records, study.Record{Row: "line", Column: "mIoU", Seed: seed, Profile: study.Quick, Config: []byte(`{"rate":` + rate + `}`), Data: "scenes"})
+		}
+		return s
+	}
+	c, err := Compare(run("a", "0.1", "0.2"), run("b", "0.2", "0.1"))
+	if want := [][3]string{{"rate", "0.1 (seed 0)", "0.2 (seed 0)"}}; err != nil || !slices.Equal(c.Settings, want) {
+		t.Errorf("%q, %v; want %q", c.Settings, err, want)
+	}
+}

@@ -127,7 +127,8 @@ func main() {
 		os.Exit(status)
 	case <-signals:
 	}
-	signal.Stop(signals) // A second signal kills at once.
+	signal.Ignore(syscall.SIGHUP) // A terminal that closes sends two.
+	signal.Stop(signals)          // A second of the others kills at once.
 	cancel()
 	c, _, _ := newRoot().Find(os.Args[1:]) // It exists, or the command would have ended.
 	patience := time.After(grace + lo.Ternary(c.Name() == "lab" || c.Name() == "notebooks", childGrace, 0))

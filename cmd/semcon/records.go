@@ -197,6 +197,7 @@ func (t *reportTarget) write(ctx context.Context, o report.Options) {
 	if t.browser == "" {
 		try.E(report.Write(t.To, o))
 	} else {
+		try.E(os.MkdirAll(filepath.Dir(t.To), 0o777))
 		work := try.E1(filepath.Abs(try.E1(os.MkdirTemp(filepath.Dir(t.To), ".semcon-report")))) // The browser needs whole paths, and may have a /tmp of its own.
 		defer os.RemoveAll(work)
 		page := filepath.Join(work, "report.html")

@@ -126,12 +126,12 @@ type setupTask struct {
 func (in install) steps(m machine) []setupStep {
 	python := setupStep{
 		name:     "Python",
-		inputs:   []string{in.folder, m.python, m.pythonVersion},
+		inputs:   []string{in.folder, m.pythonVersion},
 		products: []string{in.python()},
 		tasks:    []setupTask{{"Python environment", in.makeVenv(m)}},
 	}
 	if in.root != "" {
-		python.name, python.inputs = "Jupyter", []string{in.root, m.python, m.pythonVersion, jupyterPackages}
+		python.name, python.inputs = "Jupyter", []string{in.root, m.pythonVersion, jupyterPackages}
 		python.products = append(python.products, in.dir("venv", "bin", "jupyter-lab"))
 		python.tasks = append(python.tasks, setupTask{"JupyterLab", in.pip(jupyterPackages)})
 	}

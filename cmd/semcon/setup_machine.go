@@ -48,7 +48,7 @@ const gpuVariable = "SEMCON_GPU"
 
 // probe examines the machine. It ends the verb with an error that says what to install.
 func (in install) probe(ctx context.Context) (m machine) {
-	m.findPython(ctx, in.dir("venv"))
+	m.findPython(ctx, in)
 	if in.root == "" { // Nothing is built: the plugin is for existing binaries.
 		m.cgo = backend.CanLoadXLA()
 	} else {
@@ -68,16 +68,17 @@ func (in install) probe(ctx context.Context) (m machine) {
 	return m
 }
 
-// findPython finds the Python of the environment if there is one, or else the one on the PATH.
-func (m *machine) findPython(ctx context.Context, venv string) {
+// findPython finds the Python of the environment if one has been finished, or else the one on the PATH.
+func (m *machine) findPython(ctx context.Context, in install) {
 	path, err := exec.LookPath("python3")
-	if made, _ := os.ReadFile(filepath.Join(venv, "pyvenv.cfg")); made != nil { // Another python3, as of conda, is no reason to make a working environment anew.
+	finished := exists(in.stampFile(setupStep{name: "Jupyter"})) || exists(in.stampFile(setupStep{name: "Python"}))
+	if made, _ := os.ReadFile(in.dir("venv", "pyvenv.cfg")); finished && made != nil { // Another python3, as of conda, is no reason to make a working environment anew.
 		if before := regexp.MustCompile(`(?m)^executable = (.+)$`).FindSubmatch(made); before != nil && exec.CommandContext(ctx, string(before[1]), "--version").Run() == nil {
 			path, err = string(before[1]), nil
 		}
 	}
 	fail(err != nil, "python3 is not on the PATH: install Python 3.11 or newer (Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python)")
-	lines := ask("cannot run "+path, exec.CommandContext(ctx, path, "-c", "import sys, os; print(*sys.version_info[:2], os.path.realpath(sys._base_executable), sep='\\n')"), 3)
+	lines := ask("cannot run "+path, exec.CommandContext(ctx, path, "-c", "import sys; print(*sys.version_info[:2], sys.executable, sep='\\n')"), 3)
 	m.python, m.pythonVersion = lines[2], lines[0]+"."+lines[1]
 	minor, err := strconv.Atoi(lines[1])
 	fail(err != nil || lines[0] != "3" || minor < 11, "%s is Python %s: JupyterLab needs 3.11 or newer; put a newer python3 first on the PATH", path, m.pythonVersion)

@@ -284,6 +284,7 @@ func TestPathThatTheKernelCannotTake(t *testing.T) {
 // TestTheEnvironmentKeepsItsPython: another python3 first on the PATH, as of conda, is no reason to make a working environment anew.
 func TestTheEnvironmentKeepsItsPython(t *testing.T) {
 	m, in := newInstall(t)
+	m.Write(t, ".semcon/stamps/Jupyter", "made")
 	m.script(t, "before", `[ "$1" = --version ] || printf '3\n12\n/opt/before\n'`)
 	for executable, want := range map[string]string{filepath.Join(m.bin, "before"): "/opt/before", "/opt/removed": os.Getenv("FAKE_PYTHON")} {
 		if err := os.MkdirAll(in.dir("venv"), 0o755); err != nil {

@@ -20,8 +20,7 @@ import (
 // Write writes the file at path by way of a temporary file beside it: write, sync, rename. On an error the old file, if any, is unchanged, unless
 // only the folder could not be synced. The temporary file is removed, and the error names path. Write creates missing folders.
 func Write(path string, fill func(w io.Writer) error) (err error) {
-	writing.Add(1)
-	defer writing.Add(-1)
+	defer Begin()()
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("writing %s: %w", path, err)
@@ -75,7 +74,13 @@ func Sweep(dir string) (err error) {
 	return nil
 }
 
-var writing atomic.Int32 // Calls of Write.
+var writing atomic.Int32 // Calls of Write, and others that prepare one.
+
+// Begin says that a file is about to be written, until end is called.
+func Begin() (end func()) {
+	writing.Add(1)
+	return func() { writing.Add(-1) }
+}
 
 // Writing reports whether the process is writing a file.
 func Writing() bool { return writing.Load() > 0 }

@@ -135,6 +135,7 @@ func WriteRaw(path string, named map[string]RawTensor, metadata map[string]strin
 		}
 		return nil
 	}
+	defer atomicfile.Begin()() // The digest of a large checkpoint takes seconds.
 	digest := sha256.New()
 	digest.Write(encoded)
 	try.E(writeTensors(digest))

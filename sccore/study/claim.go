@@ -114,6 +114,15 @@ func (r Results) evidence(claim figures.Claim, alternative int, text, random str
 	if first := path.Base(chosen(claim.Column, 0)); path.Base(q.Column) != first && !strings.Contains(first, "*") {
 		e.Note = fmt.Sprintf("For %s on %s data %s stands for %s, of which there are no records.", claim.Experiment, r.records[0].Kind, q.Column, first)
 	}
+	if _, all := columnsOf(q); !all {
+		in := lo.Map(columns, func(column string, _ int) map[int]float64 { return r.quantities(q, column) })
+		unusual := lo.Filter(columns, func(_ string, i int) bool {
+			return len(in[i]) > 0 && len(Usual([]map[int]float64{in[i], lo.Assign(in...)})) < 2
+		})
+		if len(unusual) > 0 {
+			e.Note = strings.TrimSpace(e.Note + fmt.Sprintf(" %s is read without %s, which fewer than half of the seeds have.", claim.ID, strings.Join(unusual, " and ")))
+		}
+	}
 	e.Images = r.Images(q)
 	rows := rowsOf(q)
 	if q.MinusColumn != "" {

@@ -19,6 +19,20 @@ func TestUsual(t *testing.T) {
 	}
 }
 
+// TestUnusualColumnsAreNamed: what a claim is read without stands in its note.
+func TestUnusualColumnsAreNamed(t *testing.T) {
+	var records []Record
+	for seed := range 3 {
+		for _, column := range []string{"x", "y"}[:lo.Ternary(seed == 0, 2, 1)] {
+			records = append(records, Record{Row: "a", Column: column, Seed: seed, Value: 1, Profile: Quick, Config: EncodeConfig(toyConfig{Steps: 3}), Data: "numbers"})
+		}
+	}
+	claim := figures.Claim{ID: "C0", Quantity: figures.Quantity{Column: "x + y", Row: "a"}}
+	if e := lo.Must(newToy().Results(records, Quick)).Evidence("", claim)[0]; len(e.Values) != 3 || e.Note != "C0 is read without y, which fewer than half of the seeds have." {
+		t.Errorf("%+v", e)
+	}
+}
+
 // TestClaimsOfCommonSeeds: the better of two rows is the better one where all are measured, and leaving a seed out brings no other records in.
 func TestClaimsOfCommonSeeds(t *testing.T) {
 	record := func(row string, seed int, value float64) Record {

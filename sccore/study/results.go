@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -332,7 +333,11 @@ func (r Results) Describe(t *figures.Table, unit string, columns ...string) {
 	versions := map[string]bool{}
 	for key, records := range r.runs {
 		for _, record := range records {
-			versions[record.Versions["semcon"]] = versions[record.Versions["semcon"]] || slices.Contains(columns, key[1])
+			version := cmp.Or(record.Versions["semcon"], "unknown")
+			if len(version) >= 40 { // A commit.
+				version = version[:8] + version[40:]
+			}
+			versions[version] = versions[version] || slices.Contains(columns, key[1])
 		}
 	}
 	if used := lo.PickByValues(versions, []bool{true}); len(used) > 1 {

@@ -196,7 +196,7 @@ func fromFiles(table, key, file, ignore string, seeds int) (all []seeded, err er
 }
 
 // pretrained returns the encoders that the experiment pretrain has left in out, after both stages and the control of the last run of each seed in the
-// profile, if it had the configuration and the data of the last run of all. The full method and its control started from their run's alignment, or from a file, whose encoder then comes first. If
+// profile, if it had the configuration and the data of the last run of all without changes, or else of the last. The full method and its control started from their run's alignment, or from a file, whose encoder then comes first. If
 // read is true, the evaluation is on real images and takes runs that trained on real images; otherwise it takes runs that trained on synthetic images. If no
 // run trained on images of that kind, it takes runs of the other kind.
 func pretrained(out string, profile study.Profile, seeds int, read bool) (all []seeded, err error) {
@@ -207,16 +207,25 @@ func pretrained(out string, profile study.Profile, seeds int, read bool) (all []
 	if kind := func(r study.Record) bool { return (r.Kind == figures.Real) == read }; slices.ContainsFunc(records, kind) {
 		records = slices.DeleteFunc(records, func(r study.Record) bool { return !kind(r) })
 	}
-	run := func(r study.Record) string {
+	trained := func(r study.Record) (run string, changed []string) {
 		var config recipe.Config
 		try.E(r.DecodeConfig(&config))
+		usual := recipe.Defaults(r, config)
+		config.Recall, usual.Recall = recipe.Recall{}, recipe.Recall{} // It measures what is trained, and does not change it.
+		changed = try.E1(settings.Changed("", usual, config))
 		config.Init = "" // The data identify its content.
-		return study.Hash(study.EncodeConfig(config), []byte(r.Data))
+		return study.Hash(study.EncodeConfig(config), []byte(r.Data)), changed
 	}
 	ended := lo.Filter(records, func(r study.Record, _ int) bool { return r.Row == titles[Second] })
+	chosen, unchanged := "", false // The latest run without changes, or else the latest.
+	for _, r := range ended {
+		if run, changed := trained(r); chosen == "" || !unchanged && changed == nil {
+			chosen, unchanged = run, changed == nil
+		}
+	}
 	for seed := range seeds {
-		last, ok := lo.Find(ended, func(r study.Record) bool { return r.Seed == seed })
-		if !ok || run(last) != run(ended[0]) {
+		last, ok := lo.Find(ended, func(r study.Record) bool { run, _ := trained(r); return r.Seed == seed && run == chosen })
+		if !ok {
 			continue
 		}
 		for _, stage := range []string{Init, First, Control, Second} {
@@ -232,9 +241,9 @@ func pretrained(out string, profile study.Profile, seeds int, read bool) (all []
 			}
 			var config recipe.Config
 			try.E(records[i].DecodeConfig(&config))
-			changed := try.E1(settings.Changed("", recipe.Defaults(records[i], config), config))
+			_, changed := trained(records[i])
 			e := Encoder{Row: stage, Architecture: config.Second.Encoder, Weights: file, Changed: strings.Join(changed, ", ")}
-			e.Run = run(last)
+			e.Run = chosen
 			e.Digest = try.E1(weights.Digest(e.Weights))
 			all = append(all, seeded{e, seed})
 		}

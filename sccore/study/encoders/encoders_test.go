@@ -2,6 +2,7 @@ package encoders
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/samber/lo"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/safetensors"
@@ -142,6 +144,39 @@ func TestEncodersAreOfTheKindOfTheImages(t *testing.T) {
 	add("synthetic")
 	takes(true, "images")
 	takes(false, "synthetic")
+}
+
+// TestEncodersAreOfOneRun: two seeds of the profile's own settings, and later one of others, which does not take a seed's place; without them it is measured.
+func TestEncodersAreOfOneRun(t *testing.T) {
+	for _, first := range []int{0, 2} { // Seeds of the profile's own settings, from the last one: none, or two.
+		out := t.TempDir()
+		add := func(seed int, name string, change func(c *recipe.Config)) {
+			config := recipe.ProfileConfig(study.Quick, false)
+			change(&config)
+			r := study.Record{
+				Experiment: recipe.Pretraining, Cell: fmt.Sprintf("synthetic/seed%d", seed), Seed: seed, Row: recipe.RowMethod, Column: recipe.ColumnRank, Profile: study.Quick, Data: "scenes",
+				Curve: "cells/" + name + "/second/curve.jsonl", Config: study.EncodeConfig(config), ConfigHash: name,
+			}
+			file := recipe.EncoderFile(out, r, Second)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(name), 0o644), r.Append(study.Folder(out, recipe.Pretraining))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for seed := range first {
+			add(seed, fmt.Sprintf("own%d", seed), func(*recipe.Config) {})
+		}
+		add(0, "changed", func(c *recipe.Config) { c.Second.Steps = 7 })
+		add(1, "measured", func(c *recipe.Config) { c.Second.Steps, c.Recall.Size = 7, 224 })
+		all, err := pretrained(out, study.Quick, 2, false)
+		names := lo.Map(all, func(s seeded, _ int) string { return filepath.Base(filepath.Dir(filepath.Dir(s.Weights))) })
+		want, changed := []string{"own0", "own1"}, ""
+		if first == 0 {
+			want, changed = []string{"changed", "measured"}, "second.steps=7" // Recall does not change what is trained.
+		}
+		if err != nil || !slices.Equal(names, want) || all[0].Changed != changed || all[0].Run != all[1].Run {
+			t.Errorf("%d seeds of the profile's own: %v, %+v, %v; want %v", first, names, all, err, want)
+		}
+	}
 }
 
 // TestTheStartIsARow: a made-up run of pretrain from a file, of another architecture than the profile's. The file's encoder has a row of its own, and random weights

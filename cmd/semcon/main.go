@@ -55,6 +55,9 @@ const kept = "kept"
 // outVariable names the folder of the results of a notebook's session.
 const outVariable = "SEMCON_OUT"
 
+// usualOut is the folder of the results where a command line names none.
+func usualOut() string { return cmp.Or(os.Getenv(outVariable), "out") }
+
 // newRoot returns the command line with all verbs.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{

@@ -29,7 +29,7 @@ import (
 
 // readRecords reads the records of experiments in a folder. It says which lines are broken, and if none has the wanted profile which profiles there are.
 func readRecords(verbName string, o *study.Options, in string, all ...study.Experiment) (records []study.Record) {
-	if o.Out != cmp.Or(os.Getenv(outVariable), "out") {
+	if o.Out != usualOut() {
 		requireFolder("out", o.Out)
 	}
 	for _, e := range all {

@@ -54,7 +54,7 @@ func trainVerb(c *cobra.Command, flags flagTexts) {
 		if o.Out == "" {
 			folder := try.E1(filepath.Abs(names[0]))
 			folder = lo.Ternary(datasets.IsFolder(folder), folder, filepath.Dir(folder))
-			o.Out = filepath.Join(cmp.Or(os.Getenv(outVariable), "out"), "train", filepath.Base(folder))
+			o.Out = filepath.Join(usualOut(), "train", filepath.Base(folder))
 		}
 		if o.Start.Init != "" {
 			locateFlag(c, "init", &o.Start.Init)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -147,7 +146,7 @@ func openEngine() compute.Backend {
 // requireWeights ends the verb if its flag of a file of weights is empty. The error names one that a run of the experiment pretrain has left, if there is one.
 func requireWeights(file string) {
 	if file == "" {
-		left, name := pretrain.Trained(cmp.Or(os.Getenv(outVariable), "out"))
+		left, name := pretrain.Trained(usualOut())
 		refuse(left != "", "--weights FILE is missing; %s has left %s", name, left)
 		refuse(true, "--weights FILE is missing; \"semcon run pretrain\" leaves one, and \"semcon show\" a small one, pictures/encoder.safetensors")
 	}

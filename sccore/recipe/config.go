@@ -226,6 +226,12 @@ func Defaults(r study.Record, config Config) Config {
 	return c
 }
 
+// Common is what records of training have to share to be compared, for a [study.Spec]: everything but the name of Init, which the data of a record identify.
+func Common(config, _ Config) Config {
+	config.Init = ""
+	return config
+}
+
 // UsualInit is the file that the cell behind a record starts from without --set. The profiles real and full need one, and in the quick one on real images --set init
 // may choose one, because the first stage takes most of its time. The data of a record identify the file.
 func UsualInit(r study.Record, init string) string {

@@ -172,10 +172,7 @@ var Study = training.Spec(study.Spec[recipe.Config, recipe.Data]{
 		}
 		return ran, derived
 	},
-	Common: func(config, _ recipe.Config) recipe.Config {
-		config.Init = "" // The data of a record identify the file.
-		return config
-	},
+	Common: recipe.Common,
 	ProfileConfig: func(r study.Record, config recipe.Config) recipe.Config {
 		c := profileConfig(r.Profile)
 		if onPhotographs(r.Profile) {

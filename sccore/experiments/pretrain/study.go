@@ -64,12 +64,9 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 	FLOPs:         func(c study.Cell[recipe.Config]) float64 { return lo.SumBy(stagesOf(c.Config), recipe.Stage.FLOPs) },
 	NewWorker:     func(*run) (study.Worker[recipe.Config, recipe.Data], error) { return worker{}, nil },
 	ProfileConfig: recipe.Defaults,
-	Common: func(config, _ recipe.Config) recipe.Config {
-		config.Init = "" // The data of a record identify the file.
-		return config
-	},
-	Tables:  func(r study.Results) []figures.Table { return []figures.Table{table(r)} },
-	Figures: drawn,
+	Common:        recipe.Common,
+	Tables:        func(r study.Results) []figures.Table { return []figures.Table{table(r)} },
+	Figures:       drawn,
 }
 
 // run is a running cell.
